@@ -1,0 +1,56 @@
+// All links of one rank, and the one place where its progress thread sleeps.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "rendezvous/store.h"
+#include "transport/link.h"
+
+namespace tfring {
+
+struct MeshOptions {
+  int rank = 0;
+  int size = 1;
+  // Ranks with equal host ids share memory. It is what the launcher says it is.
+  std::string host_id;
+  int64_t generation = 0;  // keys of the store and handshakes carry it
+  std::string secret;      // HMAC key of the handshakes
+  // Address to listen on and to tell the others; empty: Store::local_address().
+  std::string listen_address;
+  Duration timeout{120000};         // for all links to be up
+  size_t ring_bytes = 1024 * 1024;  // shared-memory ring, each way, each pair
+};
+
+class Mesh {
+ public:
+  // Meets the other ranks in the store and connects to each of them: shared memory where
+  // host ids are equal, TCP elsewhere. Every rank must call it; the error of a timeout
+  // names the ranks that are missing.
+  static Result<std::unique_ptr<Mesh>> Connect(const MeshOptions& options, Store& store);
+  virtual ~Mesh() = default;
+
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+  virtual Link& link(int peer) = 0;  // peer != rank()
+
+  // Moves bytes on every link and hands frames to `sink`; true when anything moved.
+  // A bounded amount per link and call, so that no link starves another.
+  virtual bool Poll(FrameSink& sink) = 0;
+
+  // Sleeps until something can move, Wake is called or the time is up. Nothing that
+  // happened before or during the call is slept through.
+  virtual void Wait(Duration timeout) = 0;
+
+  // From any thread: ends Wait, now or the next one.
+  virtual void Wake() = 0;
+
+  // Sends what is queued, for at most `timeout`, then closes every link. Frames that come
+  // in meanwhile are dropped.
+  virtual void Close(Duration timeout) = 0;
+};
+
+}  // namespace tfring
