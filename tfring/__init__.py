@@ -1,0 +1,142 @@
+"""Multi-process data-parallel training for Keras 3 on TensorFlow.
+
+Names load when first used, so that `import tfring` costs nothing and the launcher runs
+without TensorFlow.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tfring import callbacks, data, errors
+    from tfring.config import Config
+    from tfring.engine import (
+        cross_rank,
+        cross_size,
+        init,
+        is_initialized,
+        local_rank,
+        local_size,
+        rank,
+        shutdown,
+        size,
+    )
+    from tfring.errors import TfringError
+    from tfring.gradient_tape import DistributedGradientTape
+    from tfring.launcher.run import run
+    from tfring.objects import allgather_object, broadcast_object
+    from tfring.ops import (
+        Average,
+        Max,
+        Min,
+        Product,
+        ReduceOp,
+        Sum,
+        allgather,
+        allreduce,
+        barrier,
+        broadcast,
+        grouped_allgather,
+        grouped_allreduce,
+    )
+    from tfring.optimizer import DistributedOptimizer
+    from tfring.process_sets import (
+        ProcessSet,
+        add_process_set,
+        global_process_set,
+        remove_process_set,
+    )
+    from tfring.seed import set_seed
+    from tfring.variables import broadcast_variables
+
+__all__ = [
+    # life cycle
+    "Config",
+    "TfringError",
+    "cross_rank",
+    "cross_size",
+    "init",
+    "is_initialized",
+    "local_rank",
+    "local_size",
+    "rank",
+    "run",
+    "shutdown",
+    "size",
+    # operations
+    "Average",
+    "Max",
+    "Min",
+    "Product",
+    "ReduceOp",
+    "Sum",
+    "allgather",
+    "allgather_object",
+    "allreduce",
+    "barrier",
+    "broadcast",
+    "broadcast_object",
+    "broadcast_variables",
+    "grouped_allgather",
+    "grouped_allreduce",
+    # process sets
+    "ProcessSet",
+    "add_process_set",
+    "global_process_set",
+    "remove_process_set",
+    # training
+    "DistributedGradientTape",
+    "DistributedOptimizer",
+    "set_seed",
+    # modules
+    "callbacks",
+    "data",
+    "errors",
+]
+
+_MODULES = ("callbacks", "data", "errors")
+
+_HOME = {
+    "engine": (
+        "cross_rank cross_size init is_initialized local_rank local_size rank shutdown size"
+    ),
+    "config": "Config",
+    "errors": "TfringError",
+    "launcher.run": "run",
+    "objects": "allgather_object broadcast_object",
+    "process_sets": "ProcessSet add_process_set global_process_set remove_process_set",
+    "ops": (
+        "Average Max Min Product ReduceOp Sum allgather allreduce barrier broadcast "
+        "grouped_allgather grouped_allreduce"
+    ),
+    "variables": "broadcast_variables",
+    "optimizer": "DistributedOptimizer",
+    "gradient_tape": "DistributedGradientTape",
+    "seed": "set_seed",
+}
+_MODULE_OF = {name: module for module, names in _HOME.items() for name in names.split()}
+
+_NEED_TENSORFLOW = {
+    *("callbacks", "data", "gradient_tape", "ops", "optimizer", "seed", "variables"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    module = name if name in _MODULES else _MODULE_OF.get(name)
+    if module is None:
+        if name == "__version__":
+            return importlib.import_module("importlib.metadata").version("tfring")
+        raise AttributeError(f"module 'tfring' has no attribute {name!r}")
+    if module in _NEED_TENSORFLOW:
+        importlib.import_module("tfring.compatibility").require_tensorflow()
+    home = importlib.import_module(f"tfring.{module}")
+    value = home if name in _MODULES else getattr(home, name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    dunders = (name for name in globals() if name.startswith("__"))
+    return sorted({*__all__, *dunders, "__version__"})
