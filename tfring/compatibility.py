@@ -64,7 +64,7 @@ def check_keras(version: str, backend: str) -> None:
         )
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def require_tensorflow() -> ModuleType:
     """Imports TensorFlow after making sure that tfring can work with it.
 
