@@ -1,0 +1,160 @@
+# Every command a person runs. Each works on a fresh clone, whatever ran before.
+
+PYTHON ?= python3
+# gpu: install TensorFlow with CUDA instead of tensorflow-cpu.
+TENSORFLOW ?= cpu
+# Processes for the multi-process tests; `make test-4` sets it to 4.
+RANKS ?= 2
+JOBS ?= $(shell nproc)
+
+VENV := .venv
+BIN := $(VENV)/bin
+RESULTS := build/results
+# ctest and pytest write their counts here for the summary.
+PYTEST = mkdir -p $(RESULTS) && $(BIN)/pytest --junitxml=$(RESULTS)/$(1).xml
+
+NATIVE_SOURCES := $(shell find custom_ops -name '*.cc' -o -name '*.h' -o -name 'CMakeLists.txt')
+PACKAGING := setup.cfg setup.py pyproject.toml
+PYTHON_DIRS := tfring callbacks examples tests benchmarks setup.py
+CXX_FILES = $(shell find custom_ops tests/cc -name '*.cc' -o -name '*.h')
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+.PHONY: help
+help:  ## This list
+	@grep -hE '^[a-z0-9%-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 20
+
+# ---- Installation ---------------------------------------------------------------------
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.build-tools: $(BIN)/python
+	$(BIN)/pip install -q cmake ninja 'setuptools>=77'
+	@touch $@
+
+$(VENV)/.installed: $(BIN)/python $(PACKAGING)
+	$(BIN)/pip install -q -e '.[$(TENSORFLOW),examples]'
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.installed
+	$(BIN)/pip install -q -e '.[$(TENSORFLOW),examples,test,dev]'
+	@touch $@
+
+# Brings tfring/lib up to date after a change of the C++ sources.
+$(VENV)/.native: $(VENV)/.installed $(VENV)/.build-tools $(NATIVE_SOURCES)
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python setup.py -q build_ext --inplace
+	@touch $@
+
+.PHONY: install
+install: $(VENV)/.installed  ## Make .venv and install tfring with TensorFlow into it
+	@echo "Installed. Try: make demo, or . $(BIN)/activate && tfringrun --help"
+
+# ---- Trying it ------------------------------------------------------------------------
+
+.PHONY: demo
+demo: $(VENV)/.native  ## Train an image classifier on two processes
+	$(BIN)/tfringrun -np 2 $(BIN)/python examples/train_image_classifier.py --data digits
+
+.PHONY: bench
+bench: $(VENV)/.native  ## Measure allreduce against memcpy and other libraries
+	$(BIN)/python benchmarks/allreduce.py
+
+# ---- Tests ----------------------------------------------------------------------------
+
+.PHONY: test
+test:  ## Lint, C++ tests, Python tests, multi-process tests, in this order
+	rm -rf $(RESULTS)
+	$(MAKE) --no-print-directory lint
+	$(MAKE) --no-print-directory test-cc
+	$(MAKE) --no-print-directory test-python
+	$(MAKE) --no-print-directory test-parallel
+	@$(BIN)/python tests/harness/summary.py $(RESULTS)
+
+.PHONY: test-python
+test-python: $(VENV)/.dev $(VENV)/.native  ## Tests of single modules, in one process
+	$(call PYTEST,python) tests/python
+
+.PHONY: test-parallel
+test-parallel: $(VENV)/.dev $(VENV)/.native  ## Tests on several processes (RANKS=2)
+	$(call PYTEST,parallel-$(RANKS)) tests/parallel --ranks $(RANKS)
+
+# The pattern catches the numbers only: the named targets are explicit rules.
+.PHONY: FORCE
+test-%: FORCE  ## Multi-process tests on % processes: make test-4
+	@case '$*' in (*[!0-9]*|'') echo "no target test-$*; see make help" >&2; exit 2;; esac
+	$(MAKE) --no-print-directory test-parallel RANKS=$*
+
+.PHONY: test-tf-versions
+test-tf-versions: $(VENV)/.dev $(VENV)/.native  ## Op tests under TensorFlow 2.16, 2.18, 2.20 and 2.21
+	$(BIN)/python tests/harness/tf_versions.py
+
+# ---- C++ tests, plain and under the sanitizers ----------------------------------------
+
+# $(1): build directory, $(2): value of TFR_SANITIZE, $(3): name of the results
+define cc_tests
+	PATH="$(abspath $(BIN)):$$PATH" && \
+	cmake -S custom_ops -B build/$(1) -G Ninja -DCMAKE_BUILD_TYPE=$(if $(2),RelWithDebInfo,Release) \
+	    -DTFR_BUILD_TESTS=ON -DTFR_SANITIZE=$(2) > build/$(1)-configure.log \
+	    || { cat build/$(1)-configure.log; exit 1; } && \
+	cmake --build build/$(1) --parallel $(JOBS) && \
+	mkdir -p $(RESULTS) && \
+	ctest --test-dir build/$(1) --output-on-failure --timeout 300 \
+	    --output-junit $(abspath $(RESULTS))/$(1).xml
+endef
+
+.PHONY: test-cc
+test-cc: $(VENV)/.build-tools build/.exists  ## C++ tests
+	$(call cc_tests,cc,)
+
+.PHONY: asan
+asan: $(VENV)/.build-tools build/.exists  ## C++ tests under AddressSanitizer
+	$(call cc_tests,asan,address)
+
+.PHONY: tsan
+tsan: $(VENV)/.build-tools build/.exists  ## C++ tests under ThreadSanitizer
+	$(call cc_tests,tsan,thread)
+
+.PHONY: ubsan
+ubsan: $(VENV)/.build-tools build/.exists  ## C++ tests under UndefinedBehaviorSanitizer
+	$(call cc_tests,ubsan,undefined)
+
+build/.exists:
+	mkdir -p build
+	@touch $@
+
+# ---- Style ----------------------------------------------------------------------------
+
+# callbacks/ is imported as tfring.callbacks; mypy wants to see it there.
+TYPED := build/typed/tfring
+
+.PHONY: lint
+lint: $(VENV)/.dev $(VENV)/.native build/cc/compile_commands.json  ## Style, types, layering, generated docs
+	$(BIN)/ruff check $(PYTHON_DIRS)
+	$(BIN)/ruff format --check $(PYTHON_DIRS)
+	rm -rf $(TYPED) && mkdir -p $(TYPED)
+	ln -s $(abspath tfring)/* $(abspath callbacks) $(TYPED)/
+	cd build/typed && $(abspath $(BIN))/mypy --config-file ../../setup.cfg -p tfring
+	$(BIN)/clang-format --dry-run -Werror $(CXX_FILES)
+	$(BIN)/python tests/lint/clang_tidy.py --build build/cc --jobs $(JOBS)
+	$(call PYTEST,lint) tests/lint
+
+build/cc/compile_commands.json: $(VENV)/.build-tools build/.exists custom_ops/CMakeLists.txt
+	PATH="$(abspath $(BIN)):$$PATH" cmake -S custom_ops -B build/cc -G Ninja \
+	    -DCMAKE_BUILD_TYPE=Release -DTFR_BUILD_TESTS=ON -DCMAKE_EXPORT_COMPILE_COMMANDS=ON
+
+.PHONY: format
+format: $(VENV)/.dev  ## Rewrite the sources in the project's format
+	$(BIN)/ruff check --fix-only $(PYTHON_DIRS)
+	$(BIN)/ruff format $(PYTHON_DIRS)
+	$(BIN)/clang-format -i $(CXX_FILES)
+
+.PHONY: docs
+docs: $(VENV)/.installed  ## Regenerate docs/options.md
+	$(BIN)/python -m tfring.config > docs/options.md
+
+.PHONY: clean
+clean:  ## Remove .venv and everything built
+	rm -rf $(VENV) build dist tfring/lib *.egg-info .pytest_cache .mypy_cache .ruff_cache
+	find . -name __pycache__ -not -path './.git/*' -prune -exec rm -rf {} +
