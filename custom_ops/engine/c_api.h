@@ -152,6 +152,14 @@ TFR_API tfr_code tfr_submit(const tfr_request* request, tfr_done_fn done, void* 
  * a mismatch or a stall ends returns that; there is no further time limit. */
 TFR_API tfr_code tfr_run(const tfr_request* request);
 
+/* The same in two steps, for callers that must look up between waits (Python, for
+ * Ctrl-C). A negative timeout_s waits for ever; else tfr_wait gives TFR_TIMEOUT while the
+ * operation runs on, and may be called
+ * again; any other code is the operation's own and ends the handle. */
+typedef struct tfr_operation tfr_operation;
+TFR_API tfr_code tfr_start(const tfr_request* request, tfr_operation** operation);
+TFR_API tfr_code tfr_wait(tfr_operation* operation, double timeout_s);
+
 /* ---- Counters ---------------------------------------------------------------------- */
 
 typedef struct tfr_counters {

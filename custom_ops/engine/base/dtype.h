@@ -60,6 +60,8 @@ constexpr bool IsHalf(DType dtype) {
 // Numbered as in c_api.h. Average is Sum divided by the number of ranks.
 enum class ReduceOp : int { kSum = 0, kAverage = 1, kMin = 2, kMax = 3, kProduct = 4 };
 
+constexpr int kReduceOpCount = 5;
+
 constexpr const char* NameOf(ReduceOp op) {
   switch (op) {
     case ReduceOp::kSum: return "sum";

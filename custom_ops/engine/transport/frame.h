@@ -24,6 +24,9 @@ enum class FrameType : uint8_t {
 };
 constexpr uint8_t kLastFrameType = 10;
 
+// In `flags`: the frame answers one of the same type and asks for no answer itself.
+constexpr uint8_t kAnswerFlag = 1;
+
 // As it is on the wire: little-endian, no padding.
 struct FrameHeader {
   uint8_t type = 0;

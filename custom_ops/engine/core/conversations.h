@@ -1,0 +1,134 @@
+// Every operation that this rank knows of, and what the others say about them.
+//
+// There is no coordinator. An operation is a conversation named by its process set, its
+// name, and how many of that name came before. A rank starts its part when it submits and
+// sends at once; what comes for an operation not submitted here yet waits in `early`.
+//
+// Ranks agree in passing: each frame carries a digest of what the sender asked for. When a
+// name is new here, or its description changed, the operation is announced to all members
+// and completes only when all of them have announced the same; an announcement is always
+// answered. A step of training thus pays for agreement once, and never waits for it again.
+//
+// All of it runs on the progress thread.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "core/clock.h"
+#include "core/counters.h"
+#include "core/operation.h"
+#include "core/options.h"
+#include "transport/mesh.h"
+
+namespace tfring {
+
+class Conversations : public FrameSink {
+ public:
+  // `on_broken` hears why nothing can be done any more before any operation fails for it.
+  Conversations(const EngineOptions& options, Mesh& mesh, Counters& counters,
+                std::function<void(const Status&)> on_broken);
+
+  // Starts a valid request.
+  void Begin(Request request, std::shared_ptr<const ProcessSet> set, TimePoint submitted);
+
+  // Moves operations that wait for a link; true when one moved.
+  bool Advance();
+
+  // Conflicts to close, stalls to report. Call it now and then; cheap.
+  void CheckTime(TimePoint now);
+
+  // This rank can't go on: `rank` is gone. Ends everything pending and tells the others.
+  void Lose(int rank, const std::string& reason);
+
+  // Ends everything pending with kShutDown, and says goodbye.
+  void ShutDown();
+
+  bool pending() const { return !pending_.empty(); }
+  const Status& broken() const { return broken_; }
+  // When a frame last came from the rank; the epoch when none did.
+  TimePoint last_heard(int rank) const { return last_heard_[rank]; }
+  bool departed(int rank) const { return departed_[rank]; }
+  // Silence so far is nobody's fault.
+  void ForgiveSilence(TimePoint now) { last_heard_.assign(last_heard_.size(), now); }
+  void SendToAll(FrameType type, const std::string& payload = "");
+
+  void OnFrame(int rank, const FrameHeader& header, const uint8_t* payload) override;
+  void OnClosed(int rank, const Status& why) override;
+
+ private:
+  // What a rank sent for an operation that has not been submitted here.
+  struct EarlyPeer {
+    std::deque<Bytes> data;
+    size_t bytes = 0;
+    bool ready = false;
+    bool announced = false;
+    bool digest_known = false;
+    uint32_t digest = 0;
+    std::string statement;  // its description, when it found a conflict
+  };
+  struct Early {
+    std::map<int, EarlyPeer> peers;  // by rank
+    Status aborted;
+  };
+  struct Name {
+    std::string name;
+    uint32_t next = 0;  // occurrence of the next submission here
+    uint32_t digest = 0;           // of the latest submission
+    uint32_t finished_digest = 0;  // of the latest that ended here
+    std::string finished_text;
+    std::unique_ptr<Operation> active;
+    std::map<uint32_t, Early> early;  // by occurrence
+  };
+
+  void OnOperationFrame(int rank, const FrameHeader& header, const uint8_t* payload);
+  void OnActiveFrame(Name& name, int rank, const FrameHeader& header, const uint8_t* payload);
+  void OnEarlyFrame(Name& name, int rank, const FrameHeader& header, const uint8_t* payload);
+  void OnFinishedFrame(Name& name, int rank, const FrameHeader& header);
+  void OnLost(int reporter, const FrameHeader& header, const uint8_t* payload);
+  void OnBye(int rank);
+
+  void TakeEarly(Name& name, Operation& operation, const Early& early);
+  void OnAnnounced(Operation& operation, int member, bool answer);
+  void StepOrFinish(Name& name);
+  void Fail(Name& name, Status status, bool tell_others);
+  void Finish(Name& name, const Status& status);
+  void FailAll(const Status& status);
+  void RefuseDuplicate(Name& name, Request request, const ProcessSet& set, uint32_t occurrence);
+  Status MissingPeer(Operation& operation) const;
+
+  // conflict.cc
+  void StartConflict(Name& name);
+  void AddStatement(Name& name, int member, const std::string& text);
+  void CloseConflict(Name& name);
+
+  // stall.cc
+  void CheckStall(Name& name, TimePoint now);
+  void OnAnswer(Name& name, int rank, bool submitted);
+  std::string MissingRanks(const Operation& operation) const;
+
+  Name& NameOfOperation(const Operation& operation) { return names_[operation.name_id()]; }
+  void CountAllreduce(const Operation& operation, TimePoint now);
+
+  const EngineOptions& options_;
+  Mesh& mesh_;
+  Counters& counters_;
+  const std::function<void(const Status&)> on_broken_;
+  std::unordered_map<uint64_t, Name> names_;
+  std::list<Operation*> pending_;
+  Status broken_;
+  std::vector<char> departed_;
+  std::vector<TimePoint> last_heard_;
+  TimePoint next_check_{};
+  int pending_allreduces_ = 0;
+  TimePoint busy_since_{};
+};
+
+}  // namespace tfring

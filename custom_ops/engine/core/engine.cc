@@ -1,0 +1,236 @@
+#include "core/engine.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/pause.h"
+#include "core/local.h"
+
+namespace tfring {
+namespace {
+
+constexpr Duration kFlushTimeout{2000};
+constexpr Duration kLongestSleep{1000};
+constexpr Duration kCheckInterval{100};  // with operations pending: conflicts, stalls
+
+std::chrono::microseconds DefaultSpin(const EngineOptions& options) {
+  // A rank that spins on a core that another rank needs delays what it waits for.
+  const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  return std::chrono::microseconds(options.local_size <= cores ? 50 : 0);
+}
+
+EngineOptions WithDefaults(EngineOptions options) {
+  if (options.spin.count() < 0) options.spin = DefaultSpin(options);
+  return options;
+}
+
+}  // namespace
+
+Engine::Engine(const EngineOptions& options, Counters& counters)
+    : options_(WithDefaults(options)), counters_(counters) {
+  std::vector<int> all(options_.size);
+  for (int rank = 0; rank < options_.size; ++rank) all[rank] = rank;
+  sets_[0] = std::make_shared<ProcessSet>(
+      ProcessSet::Of(0, all, options_.rank, options_.size));
+}
+
+Result<std::unique_ptr<Engine>> Engine::Create(const EngineOptions& options, Store* store,
+                                               Counters& counters) {
+  SetLogContext(options.rank, options.log_level);
+  std::unique_ptr<Engine> engine(new Engine(options, counters));
+  if (options.size == 1) return engine;
+  MeshOptions mesh;
+  mesh.rank = options.rank;
+  mesh.size = options.size;
+  mesh.host_id = options.host_id;
+  mesh.generation = options.generation;
+  mesh.secret = options.secret;
+  mesh.listen_address = options.listen_address;
+  mesh.timeout = options.start_timeout;
+  Result<std::unique_ptr<Mesh>> connected = Mesh::Connect(mesh, *store);
+  if (!connected.ok()) return connected.status();
+  engine->mesh_ = std::move(connected.value());
+  engine->conversations_ =
+      std::make_unique<Conversations>(engine->options_, *engine->mesh_, counters,
+                                      [raw = engine.get()](const Status& why) { raw->Break(why); });
+  engine->thread_ = std::thread([raw = engine.get()] { raw->Run(); });
+  return engine;
+}
+
+Engine::~Engine() { ShutDown(); }
+
+void Engine::ShutDown() {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (stopping_) return;
+    stopping_ = true;
+    if (health_.ok()) health_ = Status(Code::kShutDown, "the engine has shut down");
+  }
+  if (mesh_ == nullptr) return;
+  submitted_ = true;
+  mesh_->Wake();
+  thread_.join();
+}
+
+void Engine::Break(const Status& why) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (health_.ok()) health_ = why;
+}
+
+Status Engine::health() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return health_;
+}
+
+// ---- Process sets ----------------------------------------------------------------------
+
+Result<int64_t> Engine::AddProcessSet(const std::vector<int>& ranks) {
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    if (ranks[i] < 0 || ranks[i] >= options_.size || (i > 0 && ranks[i] <= ranks[i - 1])) {
+      return Status(Code::kInvalidArgument,
+                    "process set: expected strictly increasing ranks below " +
+                        std::to_string(options_.size) + ", received " +
+                        std::to_string(ranks[i]) + " at index " + std::to_string(i));
+    }
+  }
+  if (ranks.empty()) {
+    return Status(Code::kInvalidArgument, "process set: expected at least one rank, received none");
+  }
+  if (static_cast<int>(ranks.size()) == options_.size) return int64_t{0};
+  // A hash of its members: equal on all ranks, so that they need not agree on a number.
+  Hasher hasher;
+  for (int rank : ranks) hasher.Add(int64_t{rank});
+  const int64_t id = static_cast<int64_t>(hasher.value() >> 1) | 1;
+  std::lock_guard<std::mutex> lock(mutex_);
+  sets_[id] = std::make_shared<ProcessSet>(
+      ProcessSet::Of(id, ranks, options_.rank, options_.size));
+  return id;
+}
+
+Status Engine::RemoveProcessSet(int64_t id) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (id == 0) return {Code::kInvalidArgument, "process set 0, all ranks, can't be removed"};
+  if (sets_.erase(id) == 1) return Status::Ok();
+  return {Code::kInvalidArgument, "process set " + std::to_string(id) + " does not exist"};
+}
+
+Status Engine::FindSet(const Request& request, std::shared_ptr<const ProcessSet>* set) {
+  const auto found = sets_.find(request.process_set);
+  const std::string title = std::string(NameOf(request.kind)) + " \"" + request.name + "\": ";
+  if (found == sets_.end()) {
+    return {Code::kInvalidArgument,
+            title + "process set " + std::to_string(request.process_set) + " does not exist"};
+  }
+  if (found->second->self < 0) {
+    return {Code::kInvalidArgument, title + "rank " + std::to_string(options_.rank) +
+                                        " is not a member of process set " +
+                                        std::to_string(request.process_set)};
+  }
+  if (request.kind == Kind::kBroadcast &&
+      (request.root < 0 || request.root >= options_.size ||
+       found->second->members[request.root] < 0)) {
+    return {Code::kInvalidArgument,
+            title + "root " + std::to_string(request.root) + " is not a member of process set " +
+                std::to_string(request.process_set)};
+  }
+  *set = found->second;
+  return Status::Ok();
+}
+
+// ---- Submission ------------------------------------------------------------------------
+
+Status Engine::Submit(Request request) {
+  TFR_RETURN_IF_ERROR(Validate(request));
+  const TimePoint now = Clock::now();
+  std::shared_ptr<const ProcessSet> set;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (!health_.ok()) return health_;
+    TFR_RETURN_IF_ERROR(FindSet(request, &set));
+    if (set->count() > 1) {
+      queue_.push_back({std::move(request), set, now});
+      submitted_ = true;
+    }
+  }
+  if (set->count() == 1) {
+    RunAlone(request, counters_);
+  } else if (sleeping_) {
+    mesh_->Wake();
+  }
+  return Status::Ok();
+}
+
+bool Engine::TakeSubmissions() {
+  if (!submitted_.exchange(false)) return false;
+  bool stopping;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    taken_.swap(queue_);
+    stopping = stopping_;
+  }
+  for (Submission& submission : taken_) {
+    conversations_->Begin(std::move(submission.request), std::move(submission.set),
+                          submission.time);
+  }
+  taken_.clear();
+  stopped_ = stopping;
+  return true;
+}
+
+// ---- The progress thread ---------------------------------------------------------------
+
+void Engine::Run() {
+  TimePoint idle_since = Clock::now();
+  while (!stopped_) {
+    bool moved = TakeSubmissions();
+    moved |= mesh_->Poll(*conversations_);
+    moved |= conversations_->Advance();
+    const TimePoint now = Clock::now();
+    conversations_->CheckTime(now);
+    KeepAlive(now);
+    if (moved) {
+      idle_since = now;
+      continue;
+    }
+    if (conversations_->pending() && now < idle_since + options_.spin) {
+      CpuPause();
+      continue;
+    }
+    sleeping_ = true;
+    if (!submitted_) mesh_->Wait(TimeToSleep());
+    sleeping_ = false;
+  }
+  conversations_->ShutDown();
+  mesh_->Close(kFlushTimeout);
+}
+
+Duration Engine::TimeToSleep() const {
+  const Duration longest = conversations_->pending() ? kCheckInterval : kLongestSleep;
+  if (options_.heartbeat_timeout.count() == 0) return longest;
+  return std::clamp(options_.heartbeat_timeout / 4, Duration(1), longest);
+}
+
+void Engine::KeepAlive(TimePoint now) {
+  const TimePoint last = std::exchange(last_check_, now);
+  const Duration timeout = options_.heartbeat_timeout;
+  if (timeout.count() == 0 || now < next_heartbeat_) return;
+  next_heartbeat_ = now + timeout / 4;
+  conversations_->SendToAll(FrameType::kHeartbeat);
+  // After a long sleep of this process itself (a stop, a suspended machine) the others'
+  // signs of life may be waiting unread: give them a round before judging.
+  if (now - last > timeout / 2) {
+    conversations_->ForgiveSilence(now);
+    return;
+  }
+  for (int rank = 0; rank < options_.size; ++rank) {
+    if (rank == options_.rank || conversations_->departed(rank)) continue;
+    if (now - conversations_->last_heard(rank) > timeout) {
+      conversations_->Lose(rank, "no sign of life for " +
+                                     std::to_string(timeout.count() / 1000.0).substr(0, 5) + " s");
+    }
+  }
+}
+
+}  // namespace tfring

@@ -1,0 +1,248 @@
+#include "core/executor.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace tfring {
+namespace {
+
+// Frames end at multiples of this within a send, so that elements are never split.
+constexpr size_t kFrameAlignment = 64;
+
+// A frame gathered from more pieces than this is cut (writev takes 1,024).
+constexpr size_t kMaxPieces = 512;
+
+}  // namespace
+
+Executor::Executor(std::vector<Link*> links, int self, const FrameHeader& header)
+    : peers_(links.size()), self_(self), header_(header) {
+  for (size_t i = 0; i < links.size(); ++i) peers_[i].link = links[i];
+}
+
+void Executor::Start(Program program, const FlatBuffer* buffer, Reducer reducer) {
+  program_ = std::move(program);
+  buffer_ = buffer;
+  reducer_ = std::move(reducer);
+  reducer_.Prepare(program_);
+  for (Peer& peer : peers_) {
+    peer.sends.clear();
+    peer.receives.clear();
+    peer.next_send = peer.send_at = peer.next_receive = peer.receive_at = 0;
+  }
+  for (size_t i = 0; i < program_.sends.size(); ++i) {
+    peers_[program_.sends[i].peer].sends.push_back(static_cast<int>(i));
+  }
+  for (size_t i = 0; i < program_.receives.size(); ++i) {
+    peers_[program_.receives[i].peer].receives.push_back(static_cast<int>(i));
+  }
+  received_.assign(program_.receives.size(), 0);
+  last_frame_.assign(program_.sends.size(), 0);
+  framed_.assign(program_.sends.size(), 0);
+  sends_left_ = 0;
+  receives_open_ = program_.receives.size();
+}
+
+Status Executor::OnData(int member, const uint8_t* data, size_t bytes) {
+  Peer& peer = peers_[member];
+  peer.started = true;
+  received_bytes_ += static_cast<int64_t>(bytes);
+  if (bytes % reducer_.element_bytes() != 0) {
+    return {Code::kInternal, "a frame of " + std::to_string(bytes) +
+                                 " bytes splits an element of " +
+                                 std::to_string(reducer_.element_bytes())};
+  }
+  size_t taken = 0;
+  if (peer.aside.empty()) taken = Consume(peer, data, bytes);
+  if (taken < bytes) peer.aside.emplace_back(data + taken, data + bytes);
+  return Status::Ok();
+}
+
+bool Executor::Receivable(const Receive& receive) {
+  if (receive.after >= 0 && !received_[receive.after]) return false;
+  return FirstSendsHaveLeft(receive.after_sends);
+}
+
+size_t Executor::Consume(Peer& peer, const uint8_t* data, size_t bytes) {
+  size_t taken = 0;
+  while (taken < bytes && peer.next_receive < peer.receives.size()) {
+    const Receive& receive = program_.receives[peer.receives[peer.next_receive]];
+    if (!Receivable(receive)) break;
+    const size_t part = std::min(bytes - taken, receive.bytes - peer.receive_at);
+    reducer_.Apply(*buffer_, receive, peer.receive_at, data + taken, part);
+    taken += part;
+    peer.receive_at += part;
+    if (peer.receive_at < receive.bytes) break;
+    FinishReceive(peer);
+    SkipEmptyReceives(peer);
+  }
+  return taken;
+}
+
+void Executor::FinishReceive(Peer& peer) {
+  received_[peer.receives[peer.next_receive]] = 1;
+  ++peer.next_receive;
+  peer.receive_at = 0;
+  --receives_open_;
+}
+
+bool Executor::SkipEmptyReceives(Peer& peer) {
+  bool any = false;
+  while (peer.next_receive < peer.receives.size()) {
+    const Receive& receive = program_.receives[peer.receives[peer.next_receive]];
+    if (receive.bytes > 0 || !Receivable(receive)) break;
+    FinishReceive(peer);
+    any = true;
+  }
+  return any;
+}
+
+bool Executor::ConsumeAside(Peer& peer) {
+  bool any = SkipEmptyReceives(peer);
+  while (!peer.aside.empty()) {
+    Bytes& front = peer.aside.front();
+    const size_t taken = Consume(peer, front.data(), front.size());
+    if (taken == 0) break;
+    any = true;
+    if (taken < front.size()) {
+      front.erase(front.begin(), front.begin() + static_cast<std::ptrdiff_t>(taken));
+      break;
+    }
+    peer.aside.pop_front();
+  }
+  return any;
+}
+
+bool Executor::ReceiveFromSelf() {
+  Peer& own = peers_[self_];
+  bool any = false;
+  while (own.next_receive < own.receives.size()) {
+    const Receive& receive = program_.receives[own.receives[own.next_receive]];
+    if (!Receivable(receive)) break;
+    size_t at = 0;
+    buffer_->ForEach(receive.offset, receive.bytes, [&](const FlatBuffer::Piece& piece) {
+      reducer_.Apply(*buffer_, receive, at, piece.input, piece.bytes);
+      at += piece.bytes;
+    });
+    FinishReceive(own);
+    any = true;
+  }
+  return any;
+}
+
+bool Executor::Advance() {
+  bool any = false;
+  for (bool again = true; again;) {
+    again = ReceiveFromSelf();
+    for (Peer& peer : peers_) {
+      if (peer.link == nullptr) continue;
+      again |= ConsumeAside(peer);
+      again |= PumpSends(peer);
+    }
+    any |= again;
+  }
+  return any;
+}
+
+bool Executor::PumpSends(Peer& peer) {
+  bool any = false;
+  peer.blocked = false;
+  while (peer.next_send < peer.sends.size()) {
+    const int index = peer.sends[peer.next_send];
+    const Send& send = program_.sends[index];
+    if (send.after >= 0 && !received_[send.after]) break;
+    if (send.bytes > 0 && !SendFrame(peer, send)) break;
+    any = true;
+    if (peer.send_at < send.bytes) continue;
+    framed_[index] = 1;
+    last_frame_[index] = peer.frames_taken;
+    ++peer.next_send;
+    peer.send_at = 0;
+  }
+  return any;
+}
+
+size_t Executor::FrameBytes(const Peer& peer, const Send& send) const {
+  size_t most = std::min(send.bytes - peer.send_at, kMaxFrameBytes);
+  if (!peer.ready) {
+    const size_t window = kEagerBytes - std::min(kEagerBytes, peer.sent);
+    if (most > window) most = window / kFrameAlignment * kFrameAlignment;
+  }
+  return most;
+}
+
+bool Executor::SendFrame(Peer& peer, const Send& send) {
+  size_t bytes = FrameBytes(peer, send);
+  if (bytes == 0) return false;
+  if (!peer.link->CanSend(bytes)) {
+    peer.blocked = true;
+    return false;
+  }
+  pieces_.clear();
+  size_t gathered = 0;
+  buffer_->ForEach(send.offset + peer.send_at, bytes, [&](const FlatBuffer::Piece& piece) {
+    if (pieces_.size() == kMaxPieces) return;
+    const uint8_t* data = send.from == Send::From::kInput ? piece.input : piece.output;
+    pieces_.push_back({data, piece.bytes});
+    gathered += piece.bytes;
+  });
+  bytes = gathered;
+  FrameHeader header = header_;
+  header.bytes = static_cast<uint32_t>(bytes);
+  ++peer.frames_taken;
+  peer.send_at += bytes;
+  peer.sent += bytes;
+  sent_bytes_ += static_cast<int64_t>(bytes);
+  peer.link->Send(header, pieces_.data(), pieces_.size(), &peer.frames_left);
+  return true;
+}
+
+bool Executor::FirstSendsHaveLeft(int count) {
+  while (sends_left_ < count) {
+    const Peer& peer = peers_[program_.sends[sends_left_].peer];
+    if (!framed_[sends_left_] || peer.frames_left < last_frame_[sends_left_]) return false;
+    ++sends_left_;
+  }
+  return true;
+}
+
+bool Executor::done() const {
+  if (receives_open_ > 0) return false;
+  for (const Peer& peer : peers_) {
+    if (peer.next_send < peer.sends.size() || peer.frames_left < peer.frames_taken) return false;
+  }
+  return true;
+}
+
+bool Executor::waits_for_link() const {
+  for (const Peer& peer : peers_) {
+    if (peer.blocked || peer.frames_left < peer.frames_taken) return true;
+  }
+  return false;
+}
+
+bool Executor::needs(int member) const {
+  const Peer& peer = peers_[member];
+  return peer.next_receive < peer.receives.size() || peer.next_send < peer.sends.size();
+}
+
+bool Executor::all_started() const {
+  for (const Peer& peer : peers_) {
+    if (peer.link != nullptr && !peer.receives.empty() && !peer.started) return false;
+  }
+  return true;
+}
+
+bool Executor::expects_much(int member) const {
+  const Peer& peer = peers_[member];
+  size_t bytes = 0;
+  for (int index : peer.receives) bytes += program_.receives[index].bytes;
+  return bytes > kEagerBytes;
+}
+
+void Executor::ReleaseLinks() {
+  for (Peer& peer : peers_) {
+    if (peer.link != nullptr) peer.link->Release(&peer.frames_left);
+  }
+}
+
+}  // namespace tfring

@@ -1,0 +1,108 @@
+// Runs Programs: one rank's part of one operation, over links it knows only as such.
+//
+// Between this rank and each peer run two byte streams. A send cuts its bytes into frames
+// and appends them to the stream; the peer's receives take them off in the same order.
+// What arrives before its turn (an earlier operand is missing, the program has not begun)
+// is put aside here, so that a link never waits for one operation while it could serve
+// another: that is what makes any order of submission free of deadlock.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include "collective/program.h"
+#include "core/flat_buffer.h"
+#include "core/reducer.h"
+#include "transport/link.h"
+
+namespace tfring {
+
+using Bytes = std::vector<uint8_t>;
+
+class Executor {
+ public:
+  // `links` has one link for each member of the process set, null for this rank itself
+  // (`self`). `header` is that of the operation's data frames but for the length.
+  Executor(std::vector<Link*> links, int self, const FrameHeader& header);
+
+  // Takes up a program; the one before it is done. Streams go on where they are.
+  void Start(Program program, const FlatBuffer* buffer, Reducer reducer);
+
+  // Bytes from a member's stream. kInternal when they can't be part of it.
+  Status OnData(int member, const uint8_t* data, size_t bytes);
+
+  // The member takes more than the eager window.
+  void OnReady(int member) { peers_[member].ready = true; }
+
+  // Does what can be done now; true when anything was.
+  bool Advance();
+
+  // Every receive has arrived and every send has left.
+  bool done() const;
+
+  // Sends wait for room on a link, or have not left it: Advance again after a Poll.
+  bool waits_for_link() const;
+
+  // Whether more is expected from the member, or has still to go to it.
+  bool needs(int member) const;
+
+  // All members that data is expected from have sent some.
+  bool all_started() const;
+
+  // Whether the rest of the program brings more from the member than the eager window.
+  bool expects_much(int member) const;
+
+  // The links must not refer to the operation's memory any more (it fails).
+  void ReleaseLinks();
+
+  int64_t sent_bytes() const { return sent_bytes_; }
+  int64_t received_bytes() const { return received_bytes_; }
+
+ private:
+  struct Peer {
+    Link* link = nullptr;
+    std::vector<int> sends;     // indices into the program, in order
+    std::vector<int> receives;  // likewise
+    size_t next_send = 0;
+    size_t send_at = 0;  // bytes of the next send already in frames
+    size_t next_receive = 0;
+    size_t receive_at = 0;  // bytes of the next receive already taken
+    std::deque<Bytes> aside;
+    uint64_t frames_taken = 0;  // by the link
+    uint64_t frames_left = 0;   // counted by the link
+    size_t sent = 0;            // bytes of the whole stream
+    bool started = false;  // its first bytes are here
+    bool ready = false;
+    bool blocked = false;  // the link had no room
+  };
+
+  bool Receivable(const Receive& receive);
+  // Takes what the peer's next receives can use of [data, data + bytes); gives its size.
+  size_t Consume(Peer& peer, const uint8_t* data, size_t bytes);
+  void FinishReceive(Peer& peer);
+  bool ConsumeAside(Peer& peer);
+  bool ReceiveFromSelf();
+  bool SkipEmptyReceives(Peer& peer);
+  bool PumpSends(Peer& peer);
+  bool SendFrame(Peer& peer, const Send& send);
+  size_t FrameBytes(const Peer& peer, const Send& send) const;
+  bool FirstSendsHaveLeft(int count);
+
+  std::vector<Peer> peers_;
+  const int self_;
+  const FrameHeader header_;
+  Program program_;
+  const FlatBuffer* buffer_ = nullptr;
+  Reducer reducer_;
+  std::vector<char> received_;          // by receive
+  std::vector<uint64_t> last_frame_;    // by send: its last frame's number at the peer
+  std::vector<char> framed_;            // by send: all its bytes are in frames
+  int sends_left_ = 0;                  // a prefix of the sends that have left
+  size_t receives_open_ = 0;
+  std::vector<ConstBytes> pieces_;      // scratch
+  int64_t sent_bytes_ = 0;
+  int64_t received_bytes_ = 0;
+};
+
+}  // namespace tfring

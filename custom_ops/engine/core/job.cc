@@ -1,0 +1,79 @@
+#include "core/job.h"
+
+#include <utility>
+
+#include "rendezvous/tcp_store.h"
+
+namespace tfring {
+namespace {
+
+// Room for that many inits within one generation's number.
+constexpr int64_t kInitsPerGeneration = int64_t{1} << 20;
+
+}  // namespace
+
+Job& Job::Get() {
+  static Job* const job = new Job;
+  return *job;
+}
+
+std::shared_ptr<Engine> Job::engine() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return engine_;
+}
+
+Status Job::Init(const std::string& text) {
+  std::lock_guard<std::mutex> one_at_a_time(init_mutex_);
+  if (engine() != nullptr) {
+    return {Code::kInvalidArgument, "tfring is initialised already: call shutdown first"};
+  }
+  Result<EngineOptions> parsed = ParseOptions(text);
+  if (!parsed.ok()) return parsed.status();
+  EngineOptions options = std::move(parsed.value());
+  NumberRendezvous(&options);
+  std::unique_ptr<TcpStore> store;
+  if (options.size > 1) {
+    if (options.store_serve) TFR_RETURN_IF_ERROR(ServeStore(options));
+    auto connected = TcpStore::Connect(options.store_host, options.store_port, options.secret,
+                                       options.start_timeout);
+    if (!connected.ok()) return connected.status();
+    store = std::move(connected.value());
+  }
+  Result<std::unique_ptr<Engine>> created = Engine::Create(options, store.get(), counters_);
+  if (!created.ok()) return created.status();
+  std::lock_guard<std::mutex> lock(mutex_);
+  engine_ = std::move(created.value());
+  return Status::Ok();
+}
+
+void Job::ShutDown() {
+  std::lock_guard<std::mutex> one_at_a_time(init_mutex_);
+  std::shared_ptr<Engine> engine;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    engine.swap(engine_);
+  }
+  if (engine != nullptr) engine->ShutDown();
+}
+
+Status Job::ServeStore(const EngineOptions& options) {
+  if (store_server_ != nullptr && store_port_ == options.store_port) return Status::Ok();
+  store_server_.reset();
+  auto started = StoreServer::Start("", options.store_port, options.secret);
+  if (!started.ok()) return started.status();
+  store_server_ = std::move(started.value());
+  store_port_ = options.store_port;
+  return Status::Ok();
+}
+
+// Every rank counts its inits of a generation, so that the second one after a shutdown
+// does not find the addresses of the first in the store.
+void Job::NumberRendezvous(EngineOptions* options) {
+  if (options->generation != generation_) {
+    generation_ = options->generation;
+    inits_ = 0;
+  }
+  options->generation = generation_ * kInitsPerGeneration + inits_++;
+}
+
+}  // namespace tfring
