@@ -124,8 +124,8 @@ tfr_code tfr_start(const tfr_request* request, tfr_operation** operation) {
     return Report({Code::kInvalidArgument, "tfr_start: operation is null"});
   }
   auto started = std::make_shared<tfr_operation>();
-  const Status status = tfring::Submit(
-      request, [started](const Status& outcome) { started->Finish(outcome); });
+  const Status status =
+      tfring::Submit(request, [started](const Status& outcome) { started->Finish(outcome); });
   if (!status.ok()) return Report(status);
   started->self = started;
   *operation = started.get();
@@ -157,8 +157,9 @@ tfr_code tfr_run(const tfr_request* request) {
 
 tfr_code tfr_get_counters(tfr_counters* counters) {
   if (counters == nullptr || counters->struct_size != sizeof(tfr_counters)) {
-    return Report({Code::kInvalidArgument, "tfr_get_counters: struct_size is not that of this "
-                                           "library's tfr_counters"});
+    return Report({Code::kInvalidArgument,
+                   "tfr_get_counters: struct_size is not that of this "
+                   "library's tfr_counters"});
   }
   const tfring::CounterValues values = tfring::Job::Get().counters().Get();
   counters->operations = values.operations;

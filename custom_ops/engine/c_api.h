@@ -28,8 +28,8 @@ typedef enum tfr_code {
   TFR_TIMEOUT = 5,          /* rendezvous or wait took too long */
   TFR_SHUT_DOWN = 6,        /* shutdown here while the operation was pending */
   TFR_NOT_INITIALIZED = 7,
-  TFR_UNAUTHENTICATED = 8,  /* wrong job secret */
-  TFR_IO = 9,               /* address in use, unreachable host, ... */
+  TFR_UNAUTHENTICATED = 8, /* wrong job secret */
+  TFR_IO = 9,              /* address in use, unreachable host, ... */
   TFR_INTERNAL = 10
 } tfr_code;
 
@@ -117,9 +117,10 @@ typedef struct tfr_tensor {
 } tfr_tensor;
 
 /* Memory for the gathered tensor `index`. `first_dims` has every member's first
- * dimension (1 for a scalar), in rank order, `members` of them. NULL fails the operation. Called once per
- * tensor from the engine's thread, before `done`. */
-typedef void* (*tfr_allocate_fn)(void* arg, int32_t index, const int64_t* first_dims, int32_t members);
+ * dimension (1 for a scalar), in rank order, `members` of them. NULL fails the operation. Called
+ * once per tensor from the engine's thread, before `done`. */
+typedef void* (*tfr_allocate_fn)(void* arg, int32_t index, const int64_t* first_dims,
+                                 int32_t members);
 
 /* Called exactly once, from the engine's thread or from within tfr_submit. `message` is
  * valid during the call; "" when code is TFR_OK. Must not block. */
@@ -163,16 +164,16 @@ TFR_API tfr_code tfr_wait(tfr_operation* operation, double timeout_s);
 /* ---- Counters ---------------------------------------------------------------------- */
 
 typedef struct tfr_counters {
-  size_t struct_size;        /* set by the caller */
-  int64_t operations;        /* completed in good order */
+  size_t struct_size; /* set by the caller */
+  int64_t operations; /* completed in good order */
   int64_t failures;
   int64_t allreduce_operations;
-  int64_t allreduce_bytes;   /* of tensors, once each */
-  double allreduce_seconds;  /* submission to completion, summed over operations */
+  int64_t allreduce_bytes;       /* of tensors, once each */
+  double allreduce_seconds;      /* submission to completion, summed over operations */
   double allreduce_busy_seconds; /* with at least one allreduce pending */
-  double wait_seconds;       /* part of allreduce_seconds before the last needed peer
-                                had sent its first bytes */
-  int64_t sent_bytes;        /* through links, payloads */
+  double wait_seconds;           /* part of allreduce_seconds before the last needed peer
+                                    had sent its first bytes */
+  int64_t sent_bytes;            /* through links, payloads */
   int64_t received_bytes;
 } tfr_counters;
 
@@ -207,4 +208,4 @@ TFR_API void tfr_free(void* memory);
 }
 #endif
 
-#endif  /* TFRING_C_API_H_ */
+#endif /* TFRING_C_API_H_ */

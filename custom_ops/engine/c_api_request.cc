@@ -19,8 +19,8 @@ Status CheckNumber(const char* field, int value, int count) {
 Status Check(const tfr_request* request) {
   if (request == nullptr) return Invalid("null");
   if (request->struct_size != sizeof(tfr_request)) {
-    return Invalid("struct_size: expected " + std::to_string(sizeof(tfr_request)) +
-                   ", received " + std::to_string(request->struct_size));
+    return Invalid("struct_size: expected " + std::to_string(sizeof(tfr_request)) + ", received " +
+                   std::to_string(request->struct_size));
   }
   if (request->name == nullptr) return Invalid("name is null");
   TFR_RETURN_IF_ERROR(CheckNumber("kind", request->kind, kKindCount));
@@ -53,8 +53,8 @@ Result<Request> CopyRequest(const tfr_request* request) {
   for (int32_t i = 0; i < request->num_tensors; ++i) {
     const tfr_tensor& tensor = request->tensors[i];
     if (tensor.rank < 0 || tensor.rank > kMaxDims || (tensor.rank > 0 && tensor.dims == nullptr)) {
-      return Invalid("tensor " + std::to_string(i) + ": expected 0 to " +
-                     std::to_string(kMaxDims) + " dims, received " + std::to_string(tensor.rank));
+      return Invalid("tensor " + std::to_string(i) + ": expected 0 to " + std::to_string(kMaxDims) +
+                     " dims, received " + std::to_string(tensor.rank));
     }
     copy.tensors.push_back({static_cast<const uint8_t*>(tensor.input),
                             static_cast<uint8_t*>(tensor.output),

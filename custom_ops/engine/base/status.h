@@ -65,8 +65,8 @@ Status ErrnoStatus(const std::string& what);
 
 }  // namespace tfring
 
-#define TFR_RETURN_IF_ERROR(expression)            \
-  do {                                             \
-    ::tfring::Status tfr_status_ = (expression);   \
-    if (!tfr_status_.ok()) return tfr_status_;     \
+#define TFR_RETURN_IF_ERROR(expression)          \
+  do {                                           \
+    ::tfring::Status tfr_status_ = (expression); \
+    if (!tfr_status_.ok()) return tfr_status_;   \
   } while (false)

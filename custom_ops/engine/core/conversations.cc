@@ -50,8 +50,8 @@ void Conversations::Begin(Request request, std::shared_ptr<const ProcessSet> set
     RefuseDuplicate(name, std::move(request), *set, occurrence);
     return;
   }
-  name.active = std::make_unique<Operation>(std::move(request), std::move(set), mesh_, occurrence,
-                                            submitted);
+  name.active =
+      std::make_unique<Operation>(std::move(request), std::move(set), mesh_, occurrence, submitted);
   Operation& operation = *name.active;
   operation.position = pending_.insert(pending_.end(), &operation);
   operation.next_stall_report = submitted + options_.stall_warning;
@@ -218,7 +218,7 @@ void Conversations::FailAll(const Status& status) {
 void Conversations::Lose(int rank, const std::string& reason) {
   if (!broken_.ok()) return;
   broken_ = Status(Code::kPeerLost, "lost rank " + std::to_string(rank) + ": " + reason);
-  LogError(broken_.message());
+  Log(LogLevel::kError, broken_.message());
   on_broken_(broken_);
   std::string payload(4, '\0');
   const int32_t lost = rank;
@@ -278,8 +278,7 @@ void Conversations::OnFrame(int rank, const FrameHeader& header, const uint8_t* 
   }
 }
 
-void Conversations::OnOperationFrame(int rank, const FrameHeader& header,
-                                     const uint8_t* payload) {
+void Conversations::OnOperationFrame(int rank, const FrameHeader& header, const uint8_t* payload) {
   Name& name = names_[header.name_id];
   const FrameType type = static_cast<FrameType>(header.type);
   if (type == FrameType::kQuery) {
@@ -312,8 +311,7 @@ void Conversations::OnActiveFrame(Name& name, int rank, const FrameHeader& heade
   }
   if (type == FrameType::kConflict) {
     StartConflict(name);
-    AddStatement(name, member,
-                 std::string(reinterpret_cast<const char*>(payload), header.bytes));
+    AddStatement(name, member, std::string(reinterpret_cast<const char*>(payload), header.bytes));
     return;
   }
   if (!operation.statements.empty()) return;

@@ -32,13 +32,12 @@ Engine::Engine(const EngineOptions& options, Counters& counters)
     : options_(WithDefaults(options)), counters_(counters) {
   std::vector<int> all(options_.size);
   for (int rank = 0; rank < options_.size; ++rank) all[rank] = rank;
-  sets_[0] = std::make_shared<ProcessSet>(
-      ProcessSet::Of(0, all, options_.rank, options_.size));
+  sets_[0] = std::make_shared<ProcessSet>(ProcessSet::Of(0, all, options_.rank, options_.size));
 }
 
 Result<std::unique_ptr<Engine>> Engine::Create(const EngineOptions& options, Store* store,
                                                Counters& counters) {
-  SetLogContext(options.rank, options.log_level);
+  ConfigureLog(options.log_level, options.rank);
   std::unique_ptr<Engine> engine(new Engine(options, counters));
   if (options.size == 1) return engine;
   MeshOptions mesh;
@@ -91,8 +90,8 @@ Result<int64_t> Engine::AddProcessSet(const std::vector<int>& ranks) {
     if (ranks[i] < 0 || ranks[i] >= options_.size || (i > 0 && ranks[i] <= ranks[i - 1])) {
       return Status(Code::kInvalidArgument,
                     "process set: expected strictly increasing ranks below " +
-                        std::to_string(options_.size) + ", received " +
-                        std::to_string(ranks[i]) + " at index " + std::to_string(i));
+                        std::to_string(options_.size) + ", received " + std::to_string(ranks[i]) +
+                        " at index " + std::to_string(i));
     }
   }
   if (ranks.empty()) {
@@ -104,8 +103,7 @@ Result<int64_t> Engine::AddProcessSet(const std::vector<int>& ranks) {
   for (int rank : ranks) hasher.Add(int64_t{rank});
   const int64_t id = static_cast<int64_t>(hasher.value() >> 1) | 1;
   std::lock_guard<std::mutex> lock(mutex_);
-  sets_[id] = std::make_shared<ProcessSet>(
-      ProcessSet::Of(id, ranks, options_.rank, options_.size));
+  sets_[id] = std::make_shared<ProcessSet>(ProcessSet::Of(id, ranks, options_.rank, options_.size));
   return id;
 }
 
@@ -128,12 +126,11 @@ Status Engine::FindSet(const Request& request, std::shared_ptr<const ProcessSet>
                                         " is not a member of process set " +
                                         std::to_string(request.process_set)};
   }
-  if (request.kind == Kind::kBroadcast &&
-      (request.root < 0 || request.root >= options_.size ||
-       found->second->members[request.root] < 0)) {
-    return {Code::kInvalidArgument,
-            title + "root " + std::to_string(request.root) + " is not a member of process set " +
-                std::to_string(request.process_set)};
+  if (request.kind == Kind::kBroadcast && (request.root < 0 || request.root >= options_.size ||
+                                           found->second->members[request.root] < 0)) {
+    return {Code::kInvalidArgument, title + "root " + std::to_string(request.root) +
+                                        " is not a member of process set " +
+                                        std::to_string(request.process_set)};
   }
   *set = found->second;
   return Status::Ok();

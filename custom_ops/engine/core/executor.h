@@ -72,7 +72,7 @@ class Executor {
     uint64_t frames_taken = 0;  // by the link
     uint64_t frames_left = 0;   // counted by the link
     size_t sent = 0;            // bytes of the whole stream
-    bool started = false;  // its first bytes are here
+    bool started = false;       // its first bytes are here
     bool ready = false;
     bool blocked = false;  // the link had no room
   };
@@ -95,12 +95,12 @@ class Executor {
   Program program_;
   const FlatBuffer* buffer_ = nullptr;
   Reducer reducer_;
-  std::vector<char> received_;          // by receive
-  std::vector<uint64_t> last_frame_;    // by send: its last frame's number at the peer
-  std::vector<char> framed_;            // by send: all its bytes are in frames
-  int sends_left_ = 0;                  // a prefix of the sends that have left
+  std::vector<char> received_;        // by receive
+  std::vector<uint64_t> last_frame_;  // by send: its last frame's number at the peer
+  std::vector<char> framed_;          // by send: all its bytes are in frames
+  int sends_left_ = 0;                // a prefix of the sends that have left
   size_t receives_open_ = 0;
-  std::vector<ConstBytes> pieces_;      // scratch
+  std::vector<ConstBytes> pieces_;  // scratch
   int64_t sent_bytes_ = 0;
   int64_t received_bytes_ = 0;
 };

@@ -86,10 +86,18 @@ bool Operation::OnOneHost() const {
 
 Status Operation::Begin() {
   switch (request_.kind) {
-    case Kind::kAllreduce: BeginAllreduce(); break;
-    case Kind::kBroadcast: BeginBroadcast(); break;
-    case Kind::kAllgather: BeginAllgather(); break;
-    case Kind::kBarrier: BeginBarrier(); break;
+    case Kind::kAllreduce:
+      BeginAllreduce();
+      break;
+    case Kind::kBroadcast:
+      BeginBroadcast();
+      break;
+    case Kind::kAllgather:
+      BeginAllgather();
+      break;
+    case Kind::kBarrier:
+      BeginBarrier();
+      break;
   }
   return Status::Ok();
 }
@@ -172,8 +180,8 @@ Status Operation::GatherTensors() {
     const size_t before = buffer_.size();
     for (size_t i = 0; i < tensors; ++i) {
       const Tensor& tensor = request_.tensors[i];
-      const size_t bytes = static_cast<size_t>(gathered_sizes_[member * tensors + i]) *
-                           RowBytes(request_, tensor);
+      const size_t bytes =
+          static_cast<size_t>(gathered_sizes_[member * tensors + i]) * RowBytes(request_, tensor);
       const bool own = member == set_->self;
       if (own && bytes > 0) std::memcpy(outputs[i], tensor.input, bytes);
       buffer_.Append(outputs[i], outputs[i], bytes);

@@ -18,8 +18,8 @@ namespace tfring {
 
 class Operation {
  public:
-  Operation(Request request, std::shared_ptr<const ProcessSet> set, Mesh& mesh,
-            uint32_t occurrence, TimePoint submitted);
+  Operation(Request request, std::shared_ptr<const ProcessSet> set, Mesh& mesh, uint32_t occurrence,
+            TimePoint submitted);
 
   // Plans the work; its first frames go with the first Step. An error fails the operation.
   Status Begin();
@@ -49,9 +49,9 @@ class Operation {
   int64_t bytes() const;
 
   // ---- What the other members have shown of this operation, by member index ----
-  std::vector<char> heard;       // any frame came
-  std::vector<char> announced;   // its announcement came
-  int announcements_due = 0;     // still needed before the operation may complete
+  std::vector<char> heard;                // any frame came
+  std::vector<char> announced;            // its announcement came
+  int announcements_due = 0;              // still needed before the operation may complete
   std::map<int, std::string> statements;  // conflicting descriptions, own included
   TimePoint conflict_since{};
   // ---- Stall reports ----

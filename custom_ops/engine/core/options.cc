@@ -21,9 +21,9 @@ Status ReadInteger(const std::string& key, const std::string& value, int64_t low
   errno = 0;
   const long long parsed = std::strtoll(value.c_str(), &end, 10);
   if (value.empty() || *end != '\0' || errno != 0 || parsed < lowest || parsed > highest) {
-    return BadValue(key, value,
-                    "a whole number from " + std::to_string(lowest) + " to " +
-                        std::to_string(highest));
+    return BadValue(
+        key, value,
+        "a whole number from " + std::to_string(lowest) + " to " + std::to_string(highest));
   }
   *out = parsed;
   return Status::Ok();
@@ -138,8 +138,8 @@ const std::map<std::string, Reader>& Readers() {
 Status Below(const char* name, int value, const char* bound_name, int bound) {
   if (value < bound) return Status::Ok();
   return {Code::kInvalidArgument, std::string("option ") + name + ": expected less than " +
-                                      bound_name + " (" + std::to_string(bound) +
-                                      "), received " + std::to_string(value)};
+                                      bound_name + " (" + std::to_string(bound) + "), received " +
+                                      std::to_string(value)};
 }
 
 Status Validate(const EngineOptions& options) {

@@ -26,9 +26,9 @@ struct EngineOptions {
   int64_t generation = 0;
   std::string listen_address;
   Duration start_timeout{120000};
-  Duration stall_warning{60000};      // 0: off
-  Duration stall_shutdown{0};         // 0: off
-  Duration heartbeat_timeout{10000};  // 0: off
+  Duration stall_warning{60000};       // 0: off
+  Duration stall_shutdown{0};          // 0: off
+  Duration heartbeat_timeout{10000};   // 0: off
   std::chrono::microseconds spin{-1};  // -1: by the number of cores
   LogLevel log_level = LogLevel::kWarning;
 };

@@ -39,8 +39,7 @@ void Reducer::Apply(const FlatBuffer& buffer, const Receive& receive, size_t at,
   });
 }
 
-void Reducer::Accumulate(const Receive& receive, size_t offset, const uint8_t* data,
-                         size_t bytes) {
+void Reducer::Accumulate(const Receive& receive, size_t offset, const uint8_t* data, size_t bytes) {
   const size_t first = (offset - accumulator_offset_) / SizeOf(dtype_);
   const size_t count = bytes / SizeOf(dtype_);
   if (IsHalf(dtype_)) {

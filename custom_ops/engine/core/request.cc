@@ -65,8 +65,8 @@ Status Validate(const Request& request) {
   }
   if (request.kind == Kind::kBarrier) {
     if (request.tensors.empty()) return Status::Ok();
-    return Invalid(request, "a barrier takes no tensors, received " +
-                                std::to_string(request.tensors.size()));
+    return Invalid(
+        request, "a barrier takes no tensors, received " + std::to_string(request.tensors.size()));
   }
   if (request.tensors.empty()) return Invalid(request, "expected at least one tensor");
   for (size_t i = 0; i < request.tensors.size(); ++i) {

@@ -16,10 +16,14 @@ constexpr int kKindCount = 4;
 
 constexpr const char* NameOf(Kind kind) {
   switch (kind) {
-    case Kind::kAllreduce: return "allreduce";
-    case Kind::kBroadcast: return "broadcast";
-    case Kind::kAllgather: return "allgather";
-    case Kind::kBarrier: return "barrier";
+    case Kind::kAllreduce:
+      return "allreduce";
+    case Kind::kBroadcast:
+      return "broadcast";
+    case Kind::kAllgather:
+      return "allgather";
+    case Kind::kBarrier:
+      return "barrier";
   }
   return "unknown";
 }

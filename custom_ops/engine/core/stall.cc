@@ -18,8 +18,8 @@ std::string Seconds(double seconds) { return std::to_string(static_cast<int>(sec
 void Conversations::CheckStall(Name& name, TimePoint now) {
   Operation& operation = *name.active;
   const bool warn = options_.stall_warning.count() > 0 && now >= operation.next_stall_report;
-  const bool expired = options_.stall_shutdown.count() > 0 &&
-                       now >= operation.submitted() + options_.stall_shutdown;
+  const bool expired =
+      options_.stall_shutdown.count() > 0 && now >= operation.submitted() + options_.stall_shutdown;
   if (!warn && !expired) return;
   if (!operation.queried) {
     operation.queried = true;
@@ -41,7 +41,7 @@ void Conversations::CheckStall(Name& name, TimePoint now) {
     Fail(name, Status(Code::kStalled, text), true);
     return;
   }
-  LogWarning(text);
+  Log(LogLevel::kWarning, text);
   operation.queried = false;
   operation.next_stall_report = now + options_.stall_warning;
 }

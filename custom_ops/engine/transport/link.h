@@ -50,7 +50,7 @@ class Link {
   virtual void Release(const uint64_t* completed) = 0;
 
   virtual bool closed() const = 0;
-  virtual bool same_host() const = 0;                // memory is shared with the peer
+  virtual bool same_host() const = 0;              // memory is shared with the peer
   virtual const char* transport_name() const = 0;  // "shm" or "tcp"
 };
 
