@@ -1,0 +1,64 @@
+#include "base/poller.h"
+
+#include <sys/eventfd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+namespace tfring {
+
+Result<std::unique_ptr<Poller>> Poller::Make() {
+  auto poller = std::make_unique<Poller>();
+  poller->epoll_ = Fd(epoll_create1(EPOLL_CLOEXEC));
+  if (!poller->epoll_.valid()) return ErrnoStatus("epoll_create1");
+  poller->wake_ = Fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!poller->wake_.valid()) return ErrnoStatus("eventfd");
+  TFR_RETURN_IF_ERROR(poller->Add(poller->wake_.get(), EPOLLIN, kWakeToken));
+  return poller;
+}
+
+Status Poller::Add(int fd, uint32_t events, uint64_t token) {
+  epoll_event event{};
+  event.events = events;
+  event.data.u64 = token;
+  if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) return ErrnoStatus("epoll_ctl add");
+  return Status::Ok();
+}
+
+Status Poller::Modify(int fd, uint32_t events, uint64_t token) {
+  epoll_event event{};
+  event.events = events;
+  event.data.u64 = token;
+  if (epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, fd, &event) != 0) return ErrnoStatus("epoll_ctl mod");
+  return Status::Ok();
+}
+
+void Poller::Remove(int fd) { epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr); }
+
+Poller::Events Poller::Wait(std::chrono::milliseconds timeout) {
+  // epoll takes an int; callers loop over longer waits anyway.
+  constexpr std::chrono::milliseconds kLongest{3600 * 1000};
+  std::array<epoll_event, kMostEvents> found;
+  const int count = epoll_wait(
+      epoll_.get(), found.data(), kMostEvents,
+      static_cast<int>(std::clamp(timeout, std::chrono::milliseconds(0), kLongest).count()));
+  int kept = 0;
+  for (int i = 0; i < count; ++i) {
+    if (found[i].data.u64 == kWakeToken) {
+      uint64_t wakes = 0;
+      const ssize_t got = read(wake_.get(), &wakes, sizeof(wakes));
+      static_cast<void>(got);  // non-blocking, and the number does not matter
+    } else {
+      events_[kept++] = {found[i].data.u64, found[i].events};
+    }
+  }
+  return {events_.data(), kept};
+}
+
+void Poller::Wake() {
+  const uint64_t one = 1;
+  const ssize_t written = write(wake_.get(), &one, sizeof(one));
+  static_cast<void>(written);  // fails only when as many wakes wait already
+}
+
+}  // namespace tfring

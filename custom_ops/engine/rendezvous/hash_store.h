@@ -1,0 +1,26 @@
+// A store for ranks that are threads of one process: tests, and jobs of size 1.
+#pragma once
+
+#include <condition_variable>
+#include <mutex>
+
+#include "rendezvous/store.h"
+#include "rendezvous/table.h"
+
+namespace tfring {
+
+class HashStore : public Store {
+ public:
+  Status Set(const std::string& key, const std::string& value) override;
+  Result<std::string> Get(const std::string& key, Duration timeout) override;
+  Result<int64_t> Add(const std::string& key, int64_t delta) override;
+  Status Delete(const std::string& key) override;
+  std::string local_address() const override { return "127.0.0.1"; }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  Table table_;
+};
+
+}  // namespace tfring
