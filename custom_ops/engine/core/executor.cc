@@ -33,7 +33,9 @@ void Executor::Start(Program program, const FlatBuffer* buffer, Reducer reducer)
     peers_[program_.sends[i].peer].sends.push_back(static_cast<int>(i));
   }
   for (size_t i = 0; i < program_.receives.size(); ++i) {
-    peers_[program_.receives[i].peer].receives.push_back(static_cast<int>(i));
+    Peer& peer = peers_[program_.receives[i].peer];
+    peer.receives.push_back(static_cast<int>(i));
+    peer.expected += program_.receives[i].bytes;
   }
   received_.assign(program_.receives.size(), 0);
   last_frame_.assign(program_.sends.size(), 0);
@@ -230,13 +232,6 @@ bool Executor::all_started() const {
     if (peer.link != nullptr && !peer.receives.empty() && !peer.started) return false;
   }
   return true;
-}
-
-bool Executor::expects_much(int member) const {
-  const Peer& peer = peers_[member];
-  size_t bytes = 0;
-  for (int index : peer.receives) bytes += program_.receives[index].bytes;
-  return bytes > kEagerBytes;
 }
 
 void Executor::ReleaseLinks() {

@@ -50,8 +50,8 @@ class Executor {
   // All members that data is expected from have sent some.
   bool all_started() const;
 
-  // Whether the rest of the program brings more from the member than the eager window.
-  bool expects_much(int member) const;
+  // Whether the programs so far bring more from the member than the eager window.
+  bool expects_much(int member) const { return peers_[member].expected > kEagerBytes; }
 
   // The links must not refer to the operation's memory any more (it fails).
   void ReleaseLinks();
@@ -71,7 +71,8 @@ class Executor {
     std::deque<Bytes> aside;
     uint64_t frames_taken = 0;  // by the link
     uint64_t frames_left = 0;   // counted by the link
-    size_t sent = 0;            // bytes of the whole stream
+    size_t sent = 0;            // bytes of the whole stream, over all programs
+    size_t expected = 0;        // likewise
     bool started = false;       // its first bytes are here
     bool ready = false;
     bool blocked = false;  // the link had no room
