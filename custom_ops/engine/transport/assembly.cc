@@ -1,0 +1,391 @@
+#include "transport/assembly.h"
+
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <map>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <utility>
+
+#include "base/deadline.h"
+#include "base/log.h"
+#include "base/poller.h"
+#include "base/random.h"
+#include "base/socket.h"
+#include "transport/address_lookup.h"
+#include "transport/candidate.h"
+
+namespace tfring {
+namespace {
+
+// Tokens of the poller: listeners, then connected ranks, then candidates.
+constexpr uint64_t kTcpToken = 0;
+constexpr uint64_t kUnixToken = 1;
+constexpr uint64_t kFirstRankToken = 2;
+constexpr uint64_t kFirstCandidate = uint64_t{1} << 32;
+
+constexpr Duration kRetryPause{100};
+// Incoming connections that have not proved the secret; beyond it the oldest goes.
+constexpr size_t kMostStrangers = 64;
+constexpr size_t kMostNamed = 16;
+constexpr char kAllConnected = 'R';
+
+class Assembler {
+ public:
+  Assembler(const MeshOptions& options, Store& store)
+      : options_(options),
+        store_(store),
+        deadline_(options.timeout),
+        slots_(static_cast<size_t>(options.size)) {}
+
+  Result<std::vector<Connection>> Run();
+
+ private:
+  struct Slot {
+    Connection connection;
+    bool up = false;
+    bool ready = false;       // that rank has all its connections
+    uint64_t claimed_by = 0;  // a candidate that has been let in
+    std::string problem;
+  };
+  using Candidates = std::map<uint64_t, Candidate>;
+
+  std::string Key(int rank) const {
+    return "gen" + std::to_string(options_.generation) + "/mesh/" + std::to_string(rank);
+  }
+  Slot& slot(int rank) { return slots_[static_cast<size_t>(rank)]; }
+  bool All(bool Slot::* flag) const;
+
+  Status Listen();
+  Status Publish();
+  Status Meet();
+  Status Round();
+  Duration UntilNextExpiry() const;
+  Status CallThoseFound();
+  Status Call(int peer, const PeerAddress& address);
+  void Retry(int peer, const Status& why);
+  Status AcceptAll(int listener, bool local);
+  void DropOldestStranger();
+  Verdict Judge(uint64_t id, const Identity& identity);
+  Status Add(Candidate candidate);
+  Status Advance(Candidates::iterator at);
+  Status FailCandidate(Candidates::iterator at, const Status& why);
+  Status Establish(Candidates::iterator at);
+  Status Hear(int peer);
+  Status Lose(int peer);
+  Status SayReady();
+  Status Missing() const;
+
+  const MeshOptions& options_;
+  Store& store_;
+  const Deadline deadline_;
+  std::unique_ptr<Poller> poller_;
+  Fd tcp_listener_;
+  Fd unix_listener_;
+  PeerAddress own_;
+  bool published_ = false;
+  bool said_ready_ = false;
+  std::vector<Slot> slots_;
+  Candidates candidates_;
+  uint64_t next_id_ = kFirstCandidate;
+  std::vector<std::pair<Deadline, int>> retries_;
+  std::optional<AddressLookup> lookup_;  // uses the poller, so it goes first
+};
+
+Result<std::vector<Connection>> Assembler::Run() {
+  Status status = Meet();
+  lookup_.reset();
+  if (published_) {
+    // Everybody has it by now, or nobody needs it.
+    const Status deleted = store_.Delete(Key(options_.rank));
+    if (!deleted.ok()) Log(LogLevel::kInfo, deleted.message());
+  }
+  if (!status.ok()) return status;
+  std::vector<Connection> connections;
+  for (Slot& s : slots_) connections.push_back(std::move(s.connection));
+  return connections;
+}
+
+bool Assembler::All(bool Slot::* flag) const {
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    if (static_cast<int>(i) != options_.rank && !(slots_[i].*flag)) return false;
+  }
+  return true;
+}
+
+Status Assembler::Listen() {
+  own_.host_id = options_.host_id;
+  own_.address = options_.listen_address.empty() ? store_.local_address() : options_.listen_address;
+  auto tcp = ListenTcp(own_.address, 0);
+  if (!tcp.ok()) return tcp.status();
+  auto port = LocalPort(tcp.value().get());
+  if (!port.ok()) return port.status();
+  own_.port = static_cast<uint16_t>(port.value());
+  auto name = RandomHex(16);
+  if (!name.ok()) return name.status();
+  own_.unix_name = "tfring-" + name.value();
+  auto local = ListenUnix(own_.unix_name);
+  if (!local.ok()) return local.status();
+  tcp_listener_ = std::move(tcp.value());
+  unix_listener_ = std::move(local.value());
+  TFR_RETURN_IF_ERROR(poller_->Add(tcp_listener_.get(), EPOLLIN, kTcpToken));
+  return poller_->Add(unix_listener_.get(), EPOLLIN, kUnixToken);
+}
+
+Status Assembler::Publish() {
+  if (published_) return Status::Ok();
+  published_ = true;
+  return store_.Set(Key(options_.rank), own_.Encode());
+}
+
+Status Assembler::Meet() {
+  auto poller = Poller::Make();
+  if (!poller.ok()) return poller.status();
+  poller_ = std::move(poller.value());
+  if (options_.size > 1) TFR_RETURN_IF_ERROR(Listen());
+  if (options_.rank > 0) {
+    lookup_.emplace(store_, [this](int rank) { return Key(rank); }, poller_.get());
+    for (int peer = options_.rank - 1; peer >= 0; --peer) lookup_->Want(peer);
+  } else if (options_.size > 1) {
+    TFR_RETURN_IF_ERROR(Publish());
+  }
+  while (!All(&Slot::ready)) {
+    if (deadline_.passed()) return Missing();
+    TFR_RETURN_IF_ERROR(Round());
+  }
+  return Status::Ok();
+}
+
+Status Assembler::Round() {
+  for (const Poller::Event& event : poller_->Wait(UntilNextExpiry())) {
+    if (event.token == kTcpToken) {
+      TFR_RETURN_IF_ERROR(AcceptAll(tcp_listener_.get(), false));
+    } else if (event.token == kUnixToken) {
+      TFR_RETURN_IF_ERROR(AcceptAll(unix_listener_.get(), true));
+    } else if (event.token < kFirstCandidate) {
+      TFR_RETURN_IF_ERROR(Hear(static_cast<int>(event.token - kFirstRankToken)));
+    } else {
+      const auto at = candidates_.find(event.token);
+      if (at != candidates_.end()) TFR_RETURN_IF_ERROR(Advance(at));
+    }
+  }
+  for (auto at = candidates_.begin(); at != candidates_.end();) {
+    const auto next = std::next(at);
+    if (at->second.expiry().passed()) {
+      TFR_RETURN_IF_ERROR(FailCandidate(at, {Code::kIo, "no answer in time"}));
+    }
+    at = next;
+  }
+  for (size_t i = 0; i < retries_.size();) {
+    if (!retries_[i].first.passed()) {
+      ++i;
+      continue;
+    }
+    lookup_->Want(retries_[i].second);
+    retries_.erase(retries_.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+  if (lookup_) TFR_RETURN_IF_ERROR(CallThoseFound());
+  return !said_ready_ && All(&Slot::up) ? SayReady() : Status::Ok();
+}
+
+Duration Assembler::UntilNextExpiry() const {
+  Duration wait = deadline_.remaining();
+  for (const auto& entry : candidates_) wait = std::min(wait, entry.second.expiry().remaining());
+  for (const auto& retry : retries_) wait = std::min(wait, retry.first.remaining());
+  return wait;
+}
+
+Status Assembler::CallThoseFound() {
+  for (AddressLookup::Found& found : lookup_->Take()) {
+    if (!found.address.ok()) {
+      return found.address.status().Annotate("looking for rank " + std::to_string(found.rank));
+    }
+    TFR_RETURN_IF_ERROR(Call(found.rank, found.address.value()));
+  }
+  return Status::Ok();
+}
+
+Status Assembler::Call(int peer, const PeerAddress& address) {
+  const bool local = address.host_id == options_.host_id;
+  Identity identity;
+  identity.generation = options_.generation;
+  identity.rank = options_.rank;
+  identity.size = options_.size;
+  identity.target = peer;
+  const std::string where =
+      local ? "unix socket @" + address.unix_name : AddressText(address.address, address.port);
+  auto candidate = Candidate::Call(address, local, options_.ring_bytes, options_.secret, identity);
+  if (!candidate.ok()) {
+    Retry(peer, candidate.status().Annotate(where));
+    return Status::Ok();
+  }
+  slot(peer).problem = where + ": no answer yet";
+  return Add(std::move(candidate.value()));
+}
+
+void Assembler::Retry(int peer, const Status& why) {
+  slot(peer).problem = why.message();
+  retries_.emplace_back(Deadline(kRetryPause), peer);
+}
+
+Status Assembler::AcceptAll(int listener, bool local) {
+  while (true) {
+    auto socket = Accept(listener);
+    if (!socket.ok()) return socket.status();
+    if (!socket.value().valid()) return Status::Ok();
+    DropOldestStranger();
+    const uint64_t id = next_id_;
+    auto candidate =
+        Candidate::Answer(std::move(socket.value()), local, options_.secret,
+                          [this, id](const Identity& identity) { return Judge(id, identity); });
+    if (!candidate.ok()) return candidate.status();
+    TFR_RETURN_IF_ERROR(Add(std::move(candidate.value())));
+  }
+}
+
+void Assembler::DropOldestStranger() {
+  const auto stranger = [](const Candidates::value_type& entry) {
+    return !entry.second.outgoing() && !entry.second.authenticated();
+  };
+  const auto strangers = std::count_if(candidates_.begin(), candidates_.end(), stranger);
+  if (static_cast<size_t>(strangers) < kMostStrangers + slots_.size()) return;
+  candidates_.erase(std::find_if(candidates_.begin(), candidates_.end(), stranger));
+}
+
+Verdict Assembler::Judge(uint64_t id, const Identity& identity) {
+  if (identity.generation != options_.generation) return Verdict::kOtherGeneration;
+  if (identity.size != options_.size) return Verdict::kOtherSize;
+  if (identity.target != options_.rank || identity.rank <= options_.rank ||
+      identity.rank >= options_.size) {
+    return Verdict::kBadRank;
+  }
+  Slot& caller = slot(identity.rank);
+  if (caller.up || caller.claimed_by != 0) return Verdict::kRankTaken;
+  caller.claimed_by = id;
+  return Verdict::kWelcome;
+}
+
+Status Assembler::Add(Candidate candidate) {
+  const uint64_t id = next_id_++;
+  TFR_RETURN_IF_ERROR(poller_->Add(candidate.fd(), candidate.events(), id));
+  candidates_.emplace(id, std::move(candidate));
+  return Status::Ok();
+}
+
+Status Assembler::Advance(Candidates::iterator at) {
+  Candidate& candidate = at->second;
+  const uint32_t before = candidate.events();
+  Status status = candidate.Advance();
+  if (!status.ok()) return FailCandidate(at, status);
+  if (candidate.done()) return Establish(at);
+  if (candidate.events() == before) return Status::Ok();
+  return poller_->Modify(candidate.fd(), candidate.events(), at->first);
+}
+
+Status Assembler::FailCandidate(Candidates::iterator at, const Status& why) {
+  const uint64_t id = at->first;
+  const bool outgoing = at->second.outgoing();
+  const int peer = at->second.peer();
+  candidates_.erase(at);
+  for (Slot& s : slots_) {
+    if (s.claimed_by == id) s.claimed_by = 0;
+  }
+  if (!outgoing) {
+    const bool known = why.code() == Code::kInvalidArgument;
+    Log(known ? LogLevel::kWarning : LogLevel::kInfo,
+        "an incoming connection was dropped: " + why.message());
+    return Status::Ok();
+  }
+  if (why.code() == Code::kUnauthenticated || why.code() == Code::kInvalidArgument) {
+    return why.Annotate("connecting to rank " + std::to_string(peer));
+  }
+  Retry(peer, why);
+  return Status::Ok();
+}
+
+Status Assembler::Establish(Candidates::iterator at) {
+  const int peer = at->second.peer();
+  Slot& s = slot(peer);
+  s.connection = at->second.TakeConnection();
+  s.up = true;
+  s.claimed_by = 0;
+  candidates_.erase(at);
+  TFR_RETURN_IF_ERROR(poller_->Modify(s.connection.socket.get(), EPOLLIN | EPOLLRDHUP,
+                                      kFirstRankToken + static_cast<uint64_t>(peer)));
+  return peer == 0 ? Publish() : Status::Ok();
+}
+
+// What a connected rank says before it is done is one byte, or that it has gone.
+Status Assembler::Hear(int peer) {
+  Slot& s = slot(peer);
+  if (!s.up || s.ready) return Status::Ok();
+  char byte = 0;
+  const ssize_t got = recv(s.connection.socket.get(), &byte, 1, 0);
+  if (got == 1 && byte == kAllConnected) {
+    s.ready = true;
+    poller_->Remove(s.connection.socket.get());
+    return Status::Ok();
+  }
+  if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return Status::Ok();
+  return Lose(peer);
+}
+
+Status Assembler::Lose(int peer) {
+  if (said_ready_) {
+    return {Code::kPeerLost,
+            "rank " + std::to_string(peer) + " left before all ranks were connected"};
+  }
+  slot(peer) = Slot();
+  if (peer < options_.rank) {
+    Retry(peer, {Code::kPeerLost, "was connected, but left again"});
+  } else {
+    slot(peer).problem = "was connected, but left again";
+  }
+  return Status::Ok();
+}
+
+Status Assembler::SayReady() {
+  said_ready_ = true;
+  for (int peer = 0; peer < options_.size; ++peer) {
+    if (peer == options_.rank) continue;
+    // A fresh socket has room for a byte; failing, it has been closed.
+    if (send(slot(peer).connection.socket.get(), &kAllConnected, 1, MSG_NOSIGNAL) != 1) {
+      return Lose(peer);
+    }
+  }
+  return Status::Ok();
+}
+
+Status Assembler::Missing() const {
+  std::ostringstream text;
+  const bool all_up = All(&Slot::up);
+  text << (all_up ? "still waiting for their own connections after "
+                  : "these ranks have not connected within ")
+       << static_cast<double>(options_.timeout.count()) / 1000 << " s, of " << options_.size << ":";
+  size_t named = 0;
+  for (size_t peer = 0; peer < slots_.size(); ++peer) {
+    const Slot& s = slots_[peer];
+    if (static_cast<int>(peer) == options_.rank || (all_up ? s.ready : s.up)) continue;
+    if (++named > kMostNamed) continue;
+    text << (named > 1 ? ", " : " ") << "rank " << peer;
+    if (!s.up && !s.problem.empty()) text << " (" << s.problem << ")";
+  }
+  if (named > kMostNamed) text << " and " << named - kMostNamed << " more";
+  return {Code::kTimeout, text.str()};
+}
+
+}  // namespace
+
+Result<std::vector<Connection>> Assemble(const MeshOptions& options, Store& store) {
+  if (options.size < 1 || options.rank < 0 || options.rank >= options.size) {
+    return Status(Code::kInvalidArgument, "expected a rank from 0 to size - 1, received rank " +
+                                              std::to_string(options.rank) + " and size " +
+                                              std::to_string(options.size));
+  }
+  return Assembler(options, store).Run();
+}
+
+}  // namespace tfring

@@ -1,0 +1,118 @@
+#include "transport/shm/ring.h"
+
+#include <cstring>
+
+namespace tfring {
+namespace {
+
+struct RecordHeader {
+  uint64_t bytes = 0;  // header and payload, rounded up
+  uint64_t padding = 0;
+  FrameHeader frame;
+  uint8_t unused[kRingAlign - 16 - sizeof(FrameHeader)] = {};
+};
+static_assert(sizeof(RecordHeader) == kRingAlign, "the layout is shared by processes");
+
+}  // namespace
+
+uint64_t RingProducer::NeededConsumed(size_t payload) const {
+  const size_t record = RecordBytes(payload);
+  const size_t to_end = capacity_ - published_ % capacity_;
+  const uint64_t end = published_ + record + (record > to_end ? to_end : 0);
+  return end > capacity_ ? end - capacity_ : 0;
+}
+
+void RingProducer::LoadConsumed() {
+  const uint64_t consumed = control_->consumed.load(std::memory_order_acquire);
+  // It only grows, and not beyond what there is.
+  if (consumed - consumed_ > published_ - consumed_) {
+    corrupt_ = true;
+  } else {
+    consumed_ = consumed;
+  }
+}
+
+bool RingProducer::Fits(size_t payload) {
+  const uint64_t needed = NeededConsumed(payload);
+  if (consumed_ < needed) LoadConsumed();
+  return consumed_ >= needed;
+}
+
+void RingProducer::Write(const FrameHeader& header, const ConstBytes* pieces, size_t count) {
+  RecordHeader record;
+  record.bytes = RecordBytes(header.bytes);
+  const size_t to_end = capacity_ - published_ % capacity_;
+  if (record.bytes > to_end) {
+    RecordHeader padding;
+    padding.bytes = to_end;
+    padding.padding = 1;
+    std::memcpy(data_ + published_ % capacity_, &padding, sizeof(padding));
+    published_ += to_end;
+  }
+  uint8_t* to = data_ + published_ % capacity_;
+  record.frame = header;
+  std::memcpy(to, &record, sizeof(record));
+  to += sizeof(record);
+  for (size_t i = 0; i < count; ++i) {
+    if (pieces[i].size == 0) continue;
+    std::memcpy(to, pieces[i].data, pieces[i].size);
+    to += pieces[i].size;
+  }
+  published_ += record.bytes;
+  control_->published.store(published_, std::memory_order_seq_cst);
+}
+
+bool RingProducer::TakeConsumerWaits() {
+  return control_->consumer_waits.load(std::memory_order_seq_cst) != 0 &&
+         control_->consumer_waits.exchange(0, std::memory_order_seq_cst) != 0;
+}
+
+bool RingProducer::WaitForRoom(size_t payload) {
+  const uint64_t needed = NeededConsumed(payload);
+  control_->producer_waits.store(needed, std::memory_order_seq_cst);
+  // Not by way of the acquire load: it might be taken before the store above.
+  return control_->consumed.load(std::memory_order_seq_cst) >= needed;
+}
+
+RingConsumer::Outcome RingConsumer::Read(FrameHeader* header, const uint8_t** payload) {
+  while (true) {
+    const uint64_t published = control_->published.load(std::memory_order_acquire);
+    const uint64_t available = published - consumed_;
+    if (available == 0) return Outcome::kEmpty;
+    if (available > capacity_ || available % kRingAlign != 0) return Outcome::kCorrupt;
+    const size_t at = consumed_ % capacity_;
+    RecordHeader record;
+    std::memcpy(&record, data_ + at, sizeof(record));
+    if (record.bytes < sizeof(record) || record.bytes % kRingAlign != 0 ||
+        record.bytes > available || record.bytes > capacity_ - at) {
+      return Outcome::kCorrupt;
+    }
+    record_bytes_ = record.bytes;
+    if (record.padding != 0) {
+      Free();
+      continue;
+    }
+    if (record.frame.bytes > record.bytes - sizeof(record)) return Outcome::kCorrupt;
+    *header = record.frame;
+    *payload = data_ + at + sizeof(record);
+    return Outcome::kFrame;
+  }
+}
+
+void RingConsumer::Free() {
+  consumed_ += record_bytes_;
+  control_->consumed.store(consumed_, std::memory_order_seq_cst);
+}
+
+bool RingConsumer::TakeProducerWaits() {
+  const uint64_t needed = control_->producer_waits.load(std::memory_order_seq_cst);
+  return needed != 0 && consumed_ >= needed &&
+         control_->producer_waits.exchange(0, std::memory_order_seq_cst) != 0;
+}
+
+bool RingConsumer::WaitForFrames() {
+  control_->consumer_waits.store(1, std::memory_order_seq_cst);
+  return control_->published.load(std::memory_order_seq_cst) != consumed_;
+}
+
+}  // namespace tfring
