@@ -1,6 +1,7 @@
 #include "xla_target.h"
 
 #include <condition_variable>
+#include <cstring>
 #include <mutex>
 #include <numeric>
 #include <string>
@@ -14,6 +15,10 @@ namespace tfring {
 namespace {
 
 bool ready = false;
+
+// Operands and results before the tensors: the token that keeps calls in order, twice; see
+// tfring/xla.py.
+constexpr size_t kTokens = 2;
 
 // The tensors of one data type: one fused operation of the engine.
 struct Part {
@@ -75,14 +80,13 @@ std::vector<Part> SplitByType(const XlaRequest& request) {
   return parts;
 }
 
-// Operand and result 0 are the token that keeps calls in order.
 XlaCall::XlaCall(const XlaRequest& request, void** out, const void** in)
     : request_(request), out_(out), parts_(SplitByType(request)) {
   for (Part& part : parts_) {
     for (size_t i : part.indices) {
       const std::vector<int64_t>& dims = request.tensors[i].dims;
       part.tensors.push_back(
-          {in[i + 1], out[i + 1], dims.data(), static_cast<int32_t>(dims.size())});
+          {in[i + kTokens], out[i + kTokens], dims.data(), static_cast<int32_t>(dims.size())});
     }
   }
 }
@@ -142,7 +146,7 @@ void* XlaCall::OnAllocate(void* part_of_call, int32_t index, const int64_t* firs
 void* XlaCall::Gathered(size_t tensor, const int64_t* first_dims, int32_t members) {
   const int64_t total = std::accumulate(first_dims, first_dims + members, int64_t{0});
   const int64_t expected = request_.tensors[tensor].result_dims[0];
-  if (total == expected) return out_[tensor + 1];
+  if (total == expected) return out_[tensor + kTokens];
   std::string all;
   for (int32_t i = 0; i < members; ++i) {
     all += (i == 0 ? "" : ", ") + std::to_string(first_dims[i]);
@@ -161,6 +165,7 @@ void Collective(void* out, const void** in, const char* opaque, size_t length,
     return;
   }
   auto** results = static_cast<void**>(out);
+  for (size_t i = 0; i < kTokens; ++i) std::memset(results[i], 0, sizeof(float));
   XlaCall call(request, results, in);
   status->message = call.Run();
 }
