@@ -14,12 +14,16 @@ import sources
 # From the bottom up. A module imports from its own group or from groups above it here.
 # Whatever is not listed is an error: decide where it belongs.
 GROUPS = [
-    ["tfring.errors", "tfring.compatibility"],
+    ["tfring.errors", "tfring.compatibility", "tfring.reduce_op"],
     ["tfring.config"],
     ["tfring.native"],
     ["tfring.launcher"],
     ["tfring.engine"],
     ["tfring.objects", "tfring.process_sets"],
+    ["tfring.grouping", "tfring.op_inputs", "tfring.op_library", "tfring.op_names"],
+    ["tfring.scaling", "tfring.xla"],
+    ["tfring.collectives"],
+    ["tfring.gradients", "tfring.sparse"],
     ["tfring.ops"],
     ["tfring.variables"],
     ["tfring.gradient_tape", "tfring.optimizer", "tfring.seed"],
