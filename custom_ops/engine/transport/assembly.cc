@@ -6,7 +6,6 @@
 #include <cerrno>
 #include <map>
 #include <optional>
-#include <sstream>
 #include <string>
 #include <utility>
 
@@ -17,6 +16,7 @@
 #include "base/socket.h"
 #include "transport/address_lookup.h"
 #include "transport/candidate.h"
+#include "transport/roll.h"
 
 namespace tfring {
 namespace {
@@ -30,7 +30,6 @@ constexpr uint64_t kFirstCandidate = uint64_t{1} << 32;
 constexpr Duration kRetryPause{100};
 // Incoming connections that have not proved the secret; beyond it the oldest goes.
 constexpr size_t kMostStrangers = 64;
-constexpr size_t kMostNamed = 16;
 constexpr char kAllConnected = 'R';
 
 class Assembler {
@@ -39,25 +38,16 @@ class Assembler {
       : options_(options),
         store_(store),
         deadline_(options.timeout),
-        slots_(static_cast<size_t>(options.size)) {}
+        roll_(options.rank, options.size, options.generation) {}
 
   Result<std::vector<Connection>> Run();
 
  private:
-  struct Slot {
-    Connection connection;
-    bool up = false;
-    bool ready = false;       // that rank has all its connections
-    uint64_t claimed_by = 0;  // a candidate that has been let in
-    std::string problem;
-  };
   using Candidates = std::map<uint64_t, Candidate>;
 
   std::string Key(int rank) const {
     return "gen" + std::to_string(options_.generation) + "/mesh/" + std::to_string(rank);
   }
-  Slot& slot(int rank) { return slots_[static_cast<size_t>(rank)]; }
-  bool All(bool Slot::* flag) const;
 
   Status Listen();
   Status Publish();
@@ -69,7 +59,6 @@ class Assembler {
   void Retry(int peer, const Status& why);
   Status AcceptAll(int listener, bool local);
   void DropOldestStranger();
-  Verdict Judge(uint64_t id, const Identity& identity);
   Status Add(Candidate candidate);
   Status Advance(Candidates::iterator at);
   Status FailCandidate(Candidates::iterator at, const Status& why);
@@ -77,7 +66,6 @@ class Assembler {
   Status Hear(int peer);
   Status Lose(int peer);
   Status SayReady();
-  Status Missing() const;
 
   const MeshOptions& options_;
   Store& store_;
@@ -88,7 +76,7 @@ class Assembler {
   PeerAddress own_;
   bool published_ = false;
   bool said_ready_ = false;
-  std::vector<Slot> slots_;
+  Roll roll_;
   Candidates candidates_;
   uint64_t next_id_ = kFirstCandidate;
   std::vector<std::pair<Deadline, int>> retries_;
@@ -104,16 +92,7 @@ Result<std::vector<Connection>> Assembler::Run() {
     if (!deleted.ok()) Log(LogLevel::kInfo, deleted.message());
   }
   if (!status.ok()) return status;
-  std::vector<Connection> connections;
-  for (Slot& s : slots_) connections.push_back(std::move(s.connection));
-  return connections;
-}
-
-bool Assembler::All(bool Slot::* flag) const {
-  for (size_t i = 0; i < slots_.size(); ++i) {
-    if (static_cast<int>(i) != options_.rank && !(slots_[i].*flag)) return false;
-  }
-  return true;
+  return roll_.TakeConnections();
 }
 
 Status Assembler::Listen() {
@@ -152,8 +131,8 @@ Status Assembler::Meet() {
   } else if (options_.size > 1) {
     TFR_RETURN_IF_ERROR(Publish());
   }
-  while (!All(&Slot::ready)) {
-    if (deadline_.passed()) return Missing();
+  while (!roll_.AllReady()) {
+    if (deadline_.passed()) return roll_.Missing(options_.timeout);
     TFR_RETURN_IF_ERROR(Round());
   }
   return Status::Ok();
@@ -188,7 +167,7 @@ Status Assembler::Round() {
     retries_.erase(retries_.begin() + static_cast<std::ptrdiff_t>(i));
   }
   if (lookup_) TFR_RETURN_IF_ERROR(CallThoseFound());
-  return !said_ready_ && All(&Slot::up) ? SayReady() : Status::Ok();
+  return !said_ready_ && roll_.AllUp() ? SayReady() : Status::Ok();
 }
 
 Duration Assembler::UntilNextExpiry() const {
@@ -222,12 +201,12 @@ Status Assembler::Call(int peer, const PeerAddress& address) {
     Retry(peer, candidate.status().Annotate(where));
     return Status::Ok();
   }
-  slot(peer).problem = where + ": no answer yet";
+  roll_.at(peer).problem = where + ": no answer yet";
   return Add(std::move(candidate.value()));
 }
 
 void Assembler::Retry(int peer, const Status& why) {
-  slot(peer).problem = why.message();
+  roll_.at(peer).problem = why.message();
   retries_.emplace_back(Deadline(kRetryPause), peer);
 }
 
@@ -238,9 +217,9 @@ Status Assembler::AcceptAll(int listener, bool local) {
     if (!socket.value().valid()) return Status::Ok();
     DropOldestStranger();
     const uint64_t id = next_id_;
-    auto candidate =
-        Candidate::Answer(std::move(socket.value()), local, options_.secret,
-                          [this, id](const Identity& identity) { return Judge(id, identity); });
+    auto candidate = Candidate::Answer(
+        std::move(socket.value()), local, options_.secret,
+        [this, id](const Identity& identity) { return roll_.Judge(id, identity); });
     if (!candidate.ok()) return candidate.status();
     TFR_RETURN_IF_ERROR(Add(std::move(candidate.value())));
   }
@@ -251,21 +230,8 @@ void Assembler::DropOldestStranger() {
     return !entry.second.outgoing() && !entry.second.authenticated();
   };
   const auto strangers = std::count_if(candidates_.begin(), candidates_.end(), stranger);
-  if (static_cast<size_t>(strangers) < kMostStrangers + slots_.size()) return;
+  if (static_cast<size_t>(strangers) < kMostStrangers + static_cast<size_t>(options_.size)) return;
   candidates_.erase(std::find_if(candidates_.begin(), candidates_.end(), stranger));
-}
-
-Verdict Assembler::Judge(uint64_t id, const Identity& identity) {
-  if (identity.generation != options_.generation) return Verdict::kOtherGeneration;
-  if (identity.size != options_.size) return Verdict::kOtherSize;
-  if (identity.target != options_.rank || identity.rank <= options_.rank ||
-      identity.rank >= options_.size) {
-    return Verdict::kBadRank;
-  }
-  Slot& caller = slot(identity.rank);
-  if (caller.up || caller.claimed_by != 0) return Verdict::kRankTaken;
-  caller.claimed_by = id;
-  return Verdict::kWelcome;
 }
 
 Status Assembler::Add(Candidate candidate) {
@@ -290,9 +256,7 @@ Status Assembler::FailCandidate(Candidates::iterator at, const Status& why) {
   const bool outgoing = at->second.outgoing();
   const int peer = at->second.peer();
   candidates_.erase(at);
-  for (Slot& s : slots_) {
-    if (s.claimed_by == id) s.claimed_by = 0;
-  }
+  roll_.Unclaim(id);
   if (!outgoing) {
     const bool known = why.code() == Code::kInvalidArgument;
     Log(known ? LogLevel::kWarning : LogLevel::kInfo,
@@ -308,25 +272,25 @@ Status Assembler::FailCandidate(Candidates::iterator at, const Status& why) {
 
 Status Assembler::Establish(Candidates::iterator at) {
   const int peer = at->second.peer();
-  Slot& s = slot(peer);
-  s.connection = at->second.TakeConnection();
-  s.up = true;
-  s.claimed_by = 0;
+  Roll::Entry& entry = roll_.at(peer);
+  entry.connection = at->second.TakeConnection();
+  entry.up = true;
+  entry.claimed_by = 0;
   candidates_.erase(at);
-  TFR_RETURN_IF_ERROR(poller_->Modify(s.connection.socket.get(), EPOLLIN | EPOLLRDHUP,
+  TFR_RETURN_IF_ERROR(poller_->Modify(entry.connection.socket.get(), EPOLLIN | EPOLLRDHUP,
                                       kFirstRankToken + static_cast<uint64_t>(peer)));
   return peer == 0 ? Publish() : Status::Ok();
 }
 
 // What a connected rank says before it is done is one byte, or that it has gone.
 Status Assembler::Hear(int peer) {
-  Slot& s = slot(peer);
-  if (!s.up || s.ready) return Status::Ok();
+  Roll::Entry& entry = roll_.at(peer);
+  if (!entry.up || entry.ready) return Status::Ok();
   char byte = 0;
-  const ssize_t got = recv(s.connection.socket.get(), &byte, 1, 0);
+  const ssize_t got = recv(entry.connection.socket.get(), &byte, 1, 0);
   if (got == 1 && byte == kAllConnected) {
-    s.ready = true;
-    poller_->Remove(s.connection.socket.get());
+    entry.ready = true;
+    poller_->Remove(entry.connection.socket.get());
     return Status::Ok();
   }
   if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return Status::Ok();
@@ -338,11 +302,11 @@ Status Assembler::Lose(int peer) {
     return {Code::kPeerLost,
             "rank " + std::to_string(peer) + " left before all ranks were connected"};
   }
-  slot(peer) = Slot();
+  roll_.at(peer) = Roll::Entry();
   if (peer < options_.rank) {
     Retry(peer, {Code::kPeerLost, "was connected, but left again"});
   } else {
-    slot(peer).problem = "was connected, but left again";
+    roll_.at(peer).problem = "was connected, but left again";
   }
   return Status::Ok();
 }
@@ -352,29 +316,11 @@ Status Assembler::SayReady() {
   for (int peer = 0; peer < options_.size; ++peer) {
     if (peer == options_.rank) continue;
     // A fresh socket has room for a byte; failing, it has been closed.
-    if (send(slot(peer).connection.socket.get(), &kAllConnected, 1, MSG_NOSIGNAL) != 1) {
+    if (send(roll_.at(peer).connection.socket.get(), &kAllConnected, 1, MSG_NOSIGNAL) != 1) {
       return Lose(peer);
     }
   }
   return Status::Ok();
-}
-
-Status Assembler::Missing() const {
-  std::ostringstream text;
-  const bool all_up = All(&Slot::up);
-  text << (all_up ? "still waiting for their own connections after "
-                  : "these ranks have not connected within ")
-       << static_cast<double>(options_.timeout.count()) / 1000 << " s, of " << options_.size << ":";
-  size_t named = 0;
-  for (size_t peer = 0; peer < slots_.size(); ++peer) {
-    const Slot& s = slots_[peer];
-    if (static_cast<int>(peer) == options_.rank || (all_up ? s.ready : s.up)) continue;
-    if (++named > kMostNamed) continue;
-    text << (named > 1 ? ", " : " ") << "rank " << peer;
-    if (!s.up && !s.problem.empty()) text << " (" << s.problem << ")";
-  }
-  if (named > kMostNamed) text << " and " << named - kMostNamed << " more";
-  return {Code::kTimeout, text.str()};
 }
 
 }  // namespace
