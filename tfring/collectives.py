@@ -49,14 +49,14 @@ def allreduce(tensors: Tensors, what: Collective) -> list[tf.Tensor]:
     """Reduces each tensor over the ranks."""
     if xla.is_tracing():
         return _differentiable(xla.allreduce, allreduce_gradient, tensors, what)
-    return _by_dtype(_allreduce_op, tensors, what)
+    return _by_dtype(_allreduce_op, tensors, what)[0]
 
 
 def broadcast(tensors: Tensors, what: Collective) -> list[tf.Tensor]:
     """Gives every rank the root's tensors."""
     if xla.is_tracing():
         return _differentiable(xla.broadcast, broadcast_gradient, tensors, what)
-    return _by_dtype(_broadcast_op, tensors, what)
+    return _by_dtype(_broadcast_op, tensors, what)[0]
 
 
 def allgather(tensors: Tensors, what: Collective) -> tuple[list[tf.Tensor], list[tf.Tensor]]:
@@ -65,7 +65,6 @@ def allgather(tensors: Tensors, what: Collective) -> tuple[list[tf.Tensor], list
     Returns:
         The gathered tensors, and for each an int64 vector: how many rows each rank had.
     """
-    count = len(tensors)
     if xla.is_tracing():
         rows = [xla.gathered_rows(tensor, len(members_of(what.process_set))) for tensor in tensors]
 
@@ -73,8 +72,8 @@ def allgather(tensors: Tensors, what: Collective) -> tuple[list[tf.Tensor], list
             return allgather_gradient(what, grads, rows, [t.shape for t in tensors])
 
         return _differentiable(xla.allgather, gradient, tensors, what), rows
-    both = _by_dtype(_allgather_op, tensors, what, results=2)
-    return both[:count], both[count:]
+    gathered, rows = _by_dtype(_allgather_op, tensors, what, results=2)
+    return gathered, rows
 
 
 def barrier(what: Collective) -> None:
@@ -154,16 +153,18 @@ def _by_dtype(
     tensors: Tensors,
     what: Collective,
     results: int = 1,
-) -> list[tf.Tensor]:
-    """Runs `op` on the tensors of each data type; it returns `results` lists, one after another."""
-    count = len(tensors)
-    done: list[tf.Tensor] = [None] * (count * results)
+) -> list[list[tf.Tensor]]:
+    """Runs `op` on the tensors of each data type.
+
+    Returns:
+        `results` lists as long as `tensors`; `op` returns them in one, one after another.
+    """
+    done: list[list[tf.Tensor]] = [[None] * len(tensors) for _ in range(results)]
     for group in by_dtype([tensor.dtype for tensor in tensors]):
         outputs = op(group.of(tensors), what.named(group.suffix))
         size = len(group.indices)
-        for part in range(results):
-            for index, output in zip(group.indices, outputs[part * size :], strict=False):
-                done[part * count + index] = output
+        for part, into in enumerate(done):
+            group.put(outputs[part * size : (part + 1) * size], into)
     return done
 
 

@@ -2,7 +2,7 @@
 //
 // The library names libtensorflow_cc.so.2 and libtensorflow_framework.so.2 as needed; the
 // process has both loaded by the time it loads us, so one build serves every TensorFlow that
-// has these functions (2.16 and later). tests/cc/tf_c_api_test.cc declares them once more
+// has these functions (2.16 and later). tests/python/test_tf_c_api.py declares them once more
 // through TensorFlow's own headers, which does not compile if a signature differs.
 #ifndef TFRING_TENSORFLOW_TF_C_API_H_
 #define TFRING_TENSORFLOW_TF_C_API_H_

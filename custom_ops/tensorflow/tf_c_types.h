@@ -1,12 +1,12 @@
 // The types of TensorFlow's C API that our ops use, declared here so that building needs no
 // TensorFlow. Values and layouts are TensorFlow's own and part of its stable interface;
-// tests/cc/tf_c_api_test.cc compares them with the headers of an installed TensorFlow.
+// tests/python/test_tf_c_api.py compares them with the headers of an installed TensorFlow.
 //
 // No include guard and no namespace: that test includes the file inside one of its own.
 #include <stddef.h>
 #include <stdint.h>
 
-typedef enum TF_DataType {
+enum TF_DataType {
   TF_FLOAT = 1,
   TF_DOUBLE = 2,
   TF_INT32 = 3,
@@ -16,9 +16,9 @@ typedef enum TF_DataType {
   TF_BOOL = 10,
   TF_BFLOAT16 = 14,
   TF_HALF = 19,
-} TF_DataType;
+};
 
-typedef enum TF_Code {
+enum TF_Code {
   TF_OK = 0,
   TF_CANCELLED = 1,
   TF_UNKNOWN = 2,
@@ -28,14 +28,14 @@ typedef enum TF_Code {
   TF_INTERNAL = 13,
   TF_UNAVAILABLE = 14,
   TF_UNAUTHENTICATED = 16,
-} TF_Code;
+};
 
-typedef struct TF_Status TF_Status;
-typedef struct TF_Tensor TF_Tensor;
-typedef struct TF_KernelBuilder TF_KernelBuilder;
-typedef struct TF_OpKernelConstruction TF_OpKernelConstruction;
-typedef struct TF_OpKernelContext TF_OpKernelContext;
-typedef struct TF_AsyncOpKernelDoneCallback TF_AsyncOpKernelDoneCallback;
-typedef struct TF_OpDefinitionBuilder TF_OpDefinitionBuilder;
-typedef struct TF_ShapeHandle TF_ShapeHandle;
-typedef struct TF_ShapeInferenceContext TF_ShapeInferenceContext;
+struct TF_Status;
+struct TF_Tensor;
+struct TF_KernelBuilder;
+struct TF_OpKernelConstruction;
+struct TF_OpKernelContext;
+struct TF_AsyncOpKernelDoneCallback;
+struct TF_OpDefinitionBuilder;
+struct TF_ShapeHandle;
+struct TF_ShapeInferenceContext;
