@@ -37,18 +37,21 @@ struct Receive {
   Action action = Action::kCopy;
   size_t offset = 0;
   size_t bytes = 0;
-  bool first = false;   // kAccumulate only: starts the accumulator
-  bool last = false;    // a reduction's last operand: scale, and write to the output
-  int after = -1;       // index of the receive that must be complete first; -1: none
-  int after_sends = 0;  // so many of the first sends must have left (they read what this
-                        // receive overwrites)
+  bool first = false;      // kAccumulate only: starts the accumulator
+  bool last = false;       // a reduction's last operand: scale, and write to the output
+  bool data_left = false;  // kReduceFirst, kReduce: the data is the left operand
+  int after = -1;          // index of the receive that must be complete first; -1: none
+  int after_sends = 0;     // so many of the first sends must have left (they read what this
+                           // receive overwrites)
 };
 
 struct Program {
   std::vector<Send> sends;
   std::vector<Receive> receives;
-  // The part of the flat buffer that accumulators stand for (kAccumulate). They are
-  // float32 for half types and of the operation's type otherwise.
+  // Where accumulators are (kAccumulate): that of the byte at `offset` of the buffer is the
+  // one at (offset - accumulator_offset) % accumulator_bytes. So a few serve a long part of
+  // the buffer by turns; no receive crosses their end. They are float32 for half types and
+  // of the operation's type otherwise.
   size_t accumulator_offset = 0;
   size_t accumulator_bytes = 0;
 };

@@ -8,6 +8,7 @@ namespace tfring {
 
 void Reducer::Prepare(const Program& program) {
   accumulator_offset_ = program.accumulator_offset;
+  accumulator_bytes_ = program.accumulator_bytes;
   const size_t elements = program.accumulator_bytes / SizeOf(dtype_);
   const size_t width = IsHalf(dtype_) ? sizeof(float) : SizeOf(dtype_);
   accumulator_.reset(elements == 0 ? nullptr : new uint8_t[elements * width]);
@@ -22,25 +23,33 @@ void Reducer::Apply(const FlatBuffer& buffer, const Receive& receive, size_t at,
     return;
   }
   buffer.ForEach(offset, bytes, [&](const FlatBuffer::Piece& piece) {
-    const size_t count = piece.bytes / SizeOf(dtype_);
-    switch (receive.action) {
-      case Receive::Action::kReduceFirst:
-        Reduce(dtype_, op_, piece.output, piece.input, data, count);
-        break;
-      case Receive::Action::kReduce:
-        Reduce(dtype_, op_, piece.output, piece.output, data, count);
-        break;
-      default:
-        std::memcpy(piece.output, data, piece.bytes);
-        break;
+    if (receive.action != Receive::Action::kCopy) {
+      ReduceInto(piece, receive, data);
+    } else if (receive.last && factor_ != 1) {
+      Scale(dtype_, piece.output, data, factor_, piece.bytes / SizeOf(dtype_));
+    } else if (piece.output != data) {
+      std::memcpy(piece.output, data, piece.bytes);
     }
-    if (receive.last && factor_ != 1) Scale(dtype_, piece.output, piece.output, factor_, count);
     data += piece.bytes;
   });
 }
 
+void Reducer::ReduceInto(const FlatBuffer::Piece& piece, const Receive& receive,
+                         const uint8_t* data) {
+  const bool own_is_input = receive.action == Receive::Action::kReduceFirst;
+  const uint8_t* own = own_is_input ? piece.input : piece.output;
+  const uint8_t* left = receive.data_left ? data : own;
+  const uint8_t* right = receive.data_left ? own : data;
+  const double factor = receive.last ? factor_ : 1;
+  ReduceScaled(dtype_, op_, piece.output, left, right, factor, piece.bytes / SizeOf(dtype_));
+}
+
+size_t Reducer::AccumulatorAt(size_t offset) const {
+  return (offset - accumulator_offset_) % accumulator_bytes_ / SizeOf(dtype_);
+}
+
 void Reducer::Accumulate(const Receive& receive, size_t offset, const uint8_t* data, size_t bytes) {
-  const size_t first = (offset - accumulator_offset_) / SizeOf(dtype_);
+  const size_t first = AccumulatorAt(offset);
   const size_t count = bytes / SizeOf(dtype_);
   if (IsHalf(dtype_)) {
     float* wide = reinterpret_cast<float*>(accumulator_.get()) + first;
@@ -60,7 +69,7 @@ void Reducer::Accumulate(const Receive& receive, size_t offset, const uint8_t* d
 }
 
 void Reducer::WriteAccumulator(const FlatBuffer& buffer, size_t offset, size_t bytes) {
-  const size_t first = (offset - accumulator_offset_) / SizeOf(dtype_);
+  const size_t first = AccumulatorAt(offset);
   const uint8_t* sum =
       accumulator_.get() + first * (IsHalf(dtype_) ? sizeof(float) : SizeOf(dtype_));
   buffer.ForEach(offset, bytes, [&](const FlatBuffer::Piece& piece) {

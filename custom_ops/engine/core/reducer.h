@@ -27,6 +27,8 @@ class Reducer {
   size_t element_bytes() const { return SizeOf(dtype_); }
 
  private:
+  void ReduceInto(const FlatBuffer::Piece& piece, const Receive& receive, const uint8_t* data);
+  size_t AccumulatorAt(size_t offset) const;  // in elements
   void Accumulate(const Receive& receive, size_t offset, const uint8_t* data, size_t bytes);
   void WriteAccumulator(const FlatBuffer& buffer, size_t offset, size_t bytes);
 
@@ -34,6 +36,7 @@ class Reducer {
   ReduceOp op_;
   double factor_;
   size_t accumulator_offset_ = 0;
+  size_t accumulator_bytes_ = 0;
   std::unique_ptr<uint8_t[]> accumulator_;
 };
 
