@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "core/control_frame.h"
 
 namespace tfring {
 namespace {
@@ -123,11 +124,11 @@ void Conversations::RefuseDuplicate(Name& name, Request request, const ProcessSe
                           "may be pending at the same time a name of its own");
   name.early.erase(occurrence);
   FrameHeader header;
-  header.type = static_cast<uint8_t>(FrameType::kAbort);
   header.name_id = NameIdOf(set.id, request.name);
   header.occurrence = occurrence;
   for (int rank : set.ranks) {
-    if (rank != mesh_.rank()) mesh_.link(rank).SendControl(header, AbortPayload(status));
+    if (rank == mesh_.rank()) continue;
+    SendControlFrame(mesh_.link(rank), FrameType::kAbort, header, AbortPayload(status));
   }
   counters_.Change([](CounterValues& values) { ++values.failures; });
   request.done(status);
@@ -237,11 +238,9 @@ void Conversations::ShutDown() {
 }
 
 void Conversations::SendToAll(FrameType type, const std::string& payload) {
-  FrameHeader header;
-  header.type = static_cast<uint8_t>(type);
   for (int rank = 0; rank < mesh_.size(); ++rank) {
     if (rank == mesh_.rank() || departed_[rank]) continue;
-    mesh_.link(rank).SendControl(header, payload);
+    SendControlFrame(mesh_.link(rank), type, FrameHeader(), payload);
   }
 }
 
@@ -282,10 +281,8 @@ void Conversations::OnOperationFrame(int rank, const FrameHeader& header, const 
   Name& name = names_[header.name_id];
   const FrameType type = static_cast<FrameType>(header.type);
   if (type == FrameType::kQuery) {
-    FrameHeader answer = header;
-    answer.type = static_cast<uint8_t>(FrameType::kAnswer);
-    answer.bytes = 0;
-    mesh_.link(rank).SendControl(answer, std::string(1, header.occurrence < name.next ? 1 : 0));
+    const std::string submitted(1, header.occurrence < name.next ? 1 : 0);
+    SendControlFrame(mesh_.link(rank), FrameType::kAnswer, header, submitted);
   } else if (type == FrameType::kAnswer) {
     const bool current = name.active && name.active->occurrence() == header.occurrence;
     if (current && header.bytes == 1) OnAnswer(name, rank, payload[0] == 1);
@@ -384,9 +381,9 @@ void Conversations::OnFinishedFrame(Name& name, int rank, const FrameHeader& hea
   reply.flags = kAnswerFlag;
   reply.digest = name.finished_digest;
   if (type == FrameType::kAnnounce) {
-    mesh_.link(rank).SendControl(reply, "");
+    SendControlFrame(mesh_.link(rank), type, reply);
   } else if (type == FrameType::kConflict) {
-    mesh_.link(rank).SendControl(reply, name.finished_text);
+    SendControlFrame(mesh_.link(rank), type, reply, name.finished_text);
   }
 }
 

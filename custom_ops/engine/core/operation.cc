@@ -5,6 +5,7 @@
 
 #include "codec/reduce.h"
 #include "collective/choose.h"
+#include "core/control_frame.h"
 
 namespace tfring {
 namespace {
@@ -59,14 +60,8 @@ int64_t Operation::bytes() const {
   return static_cast<int64_t>(bytes);
 }
 
-FrameHeader Operation::Header(FrameType type) const {
-  FrameHeader header = header_;
-  header.type = static_cast<uint8_t>(type);
-  return header;
-}
-
 void Operation::SendControl(FrameType type, int member, const std::string& payload) {
-  mesh_.link(set_->ranks[member]).SendControl(Header(type), payload);
+  SendControlFrame(mesh_.link(set_->ranks[member]), type, header_, payload);
 }
 
 void Operation::SendControlToAll(FrameType type, const std::string& payload) {

@@ -62,7 +62,6 @@ class Operation {
   std::list<Operation*>::iterator position;  // in the list of pending operations
 
  private:
-  FrameHeader Header(FrameType type) const;
   void BeginAllreduce();
   void BeginBroadcast();
   void BeginAllgather();
