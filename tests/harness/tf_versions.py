@@ -1,8 +1,8 @@
 """Builds one wheel and runs the tests of the operations with it under several TensorFlows.
 
-    python tests/tf_versions.py                 # all versions
-    python tests/tf_versions.py 2.16 2.21       # some
-    python tests/tf_versions.py -- -k gradient  # arguments for pytest
+    python tests/harness/tf_versions.py                 # all versions
+    python tests/harness/tf_versions.py 2.16 2.21       # some
+    python tests/harness/tf_versions.py -- -k gradient  # arguments for pytest
 
 Each version gets a virtual environment below build/tf-versions, which later runs reuse.
 """
@@ -15,7 +15,7 @@ import sys
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 VERSIONS = ("2.16", "2.18", "2.20", "2.21")
 TESTS = ("tests/python/test_tf_c_api.py", "tests/python/test_op*.py", "tests/parallel/test_ops*.py")
 REQUIREMENTS = ("pytest>=8", "pytest-timeout>=2.3")
