@@ -41,7 +41,7 @@ if TYPE_CHECKING:
         grouped_allgather,
         grouped_allreduce,
     )
-    from tfring.optimizer import DistributedOptimizer
+    from tfring.optimizer import DistributedOptimizer, load_model
     from tfring.process_sets import (
         ProcessSet,
         add_process_set,
@@ -89,6 +89,7 @@ __all__ = [
     # training
     "DistributedGradientTape",
     "DistributedOptimizer",
+    "load_model",
     "set_seed",
     # modules
     "callbacks",
@@ -112,7 +113,7 @@ _HOME = {
         "grouped_allgather grouped_allreduce"
     ),
     "variables": "broadcast_variables",
-    "optimizer": "DistributedOptimizer",
+    "optimizer": "DistributedOptimizer load_model",
     "gradient_tape": "DistributedGradientTape",
     "seed": "set_seed",
 }

@@ -1,0 +1,108 @@
+"""All that tfring uses of Keras and that Keras does not promise to keep.
+
+Everything here has been the same from Keras 3.5 to 3.15; tests/python/test_keras_hooks.py
+says so for the Keras at hand. Whoever mends tfring for a new Keras starts here.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+# Not in older releases.
+_MultiOptimizer = getattr(keras.optimizers, "MultiOptimizer", ())
+
+
+def loss_scaled(optimizer: Any) -> bool:
+    """Whether it is a `LossScaleOptimizer`, which skips steps whose gradients overflow."""
+    return isinstance(optimizer, keras.optimizers.LossScaleOptimizer)
+
+
+def inner_optimizers(optimizer: Any) -> list[Any]:
+    """The optimizers that one delegates to; `MultiOptimizer` may know them once it is built."""
+    if loss_scaled(optimizer):
+        inner = optimizer.inner_optimizer
+        return [inner, *inner_optimizers(inner)]
+    if isinstance(optimizer, _MultiOptimizer):
+        return list(optimizer.optimizers)
+    return []
+
+
+def known_variables(optimizer: Any) -> list[Any]:
+    """The variables that an optimizer was built for, in the order of its gradients."""
+    if loss_scaled(optimizer):
+        optimizer = optimizer.inner_optimizer
+    return list(optimizer._trainable_variables)
+
+
+def overwritten_by_gradient(variable: Any) -> bool:
+    """Whether its "gradient" is its next value, as for the scales of float8 training."""
+    return bool(getattr(variable, "overwrite_with_gradient", False))
+
+
+# ---- Gradient accumulation -----------------------------------------------------------------
+
+
+def accumulating_optimizer(optimizer: Any) -> Any | None:
+    """The optimizer that accumulates gradients over several calls; None if there is none.
+
+    A `MultiOptimizer` counts as none, even if it delegates to some that accumulate.
+    """
+    if loss_scaled(optimizer):
+        optimizer = optimizer.inner_optimizer
+    return optimizer if optimizer.gradient_accumulation_steps else None
+
+
+def completes_update(optimizer: Any) -> tf.Tensor:
+    """Whether the current call of an accumulating optimizer is the last of an update."""
+    # `iterations` is public but counts updates; this one counts calls.
+    calls = tf.convert_to_tensor(optimizer._iterations)
+    return tf.equal((calls + 1) % optimizer.gradient_accumulation_steps, 0)
+
+
+def accumulators(optimizer: Any, variables: Sequence[Any]) -> list[Any]:
+    """The variables with the sums of the gradients so far, unscaled."""
+    return [
+        optimizer._accumulated_gradients[optimizer._get_variable_index(variable)]
+        for variable in variables
+    ]
+
+
+def gradient_scale(optimizer: Any) -> tf.Tensor | None:
+    """What gradients are divided by before they are accumulated; None for nothing."""
+    if not loss_scaled(optimizer):
+        factor = optimizer.loss_scale_factor
+        return None if factor is None else tf.constant(factor, tf.float32)
+    scale = tf.convert_to_tensor(optimizer.dynamic_scale)
+    # Older releases let the inner optimizer scale as well.
+    factor = optimizer.inner_optimizer.loss_scale_factor
+    return scale if factor is None else scale * factor
+
+
+# ---- Loss scaling --------------------------------------------------------------------------
+
+
+def on_loss_scale_optimizer(created: Callable[[Any], None]) -> None:
+    """Calls `created` with every `LossScaleOptimizer` that is made from now on.
+
+    Under the policy mixed_float16 `Model.compile` makes one around the optimizer that it is
+    given. Whether a step is skipped is decided out there, so gradients must be reduced out
+    there too, and Keras has no other place to learn of it. Only the first call does
+    anything, since there is one set of callbacks per process.
+    """
+    cls = keras.optimizers.LossScaleOptimizer
+    original = cls.__init__
+    if hasattr(original, "_tfring_original"):
+        return
+
+    @functools.wraps(original)
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        original(self, *args, **kwargs)
+        created(self)
+
+    init._tfring_original = original  # type: ignore[attr-defined]
+    cls.__init__ = init
