@@ -61,6 +61,16 @@ Result<Fd> StartConnectAt(const addrinfo& address) {
   return fd;
 }
 
+bool IsConnectedToItself(int fd) {
+  sockaddr_storage local{};
+  sockaddr_storage remote{};
+  socklen_t local_length = sizeof(local);
+  socklen_t remote_length = sizeof(remote);
+  return getsockname(fd, reinterpret_cast<sockaddr*>(&local), &local_length) == 0 &&
+         getpeername(fd, reinterpret_cast<sockaddr*>(&remote), &remote_length) == 0 &&
+         local_length == remote_length && std::memcmp(&local, &remote, local_length) == 0;
+}
+
 Result<sockaddr_un> AbstractAddress(const std::string& name, socklen_t* length) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -136,8 +146,10 @@ Status FinishConnect(int fd) {
   int error = 0;
   socklen_t length = sizeof(error);
   if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &length) != 0) return ErrnoStatus("connect");
-  if (error == 0) return Status::Ok();
-  errno = error;
+  // Where nobody listens on a port from the ephemeral range, the kernel may choose that
+  // very port for this end, and the socket is connected to itself.
+  if (error == 0 && !IsConnectedToItself(fd)) return Status::Ok();
+  errno = error == 0 ? ECONNREFUSED : error;
   return ErrnoStatus("connect");
 }
 
@@ -145,14 +157,22 @@ Result<Fd> ConnectTcp(const std::string& host, int port, const Deadline& deadlin
   auto addresses = Resolve(host, port, 0);
   if (!addresses.ok()) return addresses.status();
   Status last;
-  for (const addrinfo* a = addresses.value().get(); a != nullptr; a = a->ai_next) {
+  int left = 0;
+  for (const addrinfo* a = addresses.value().get(); a != nullptr; a = a->ai_next) ++left;
+  for (const addrinfo* a = addresses.value().get(); a != nullptr; a = a->ai_next, --left) {
     auto fd = StartConnectAt(*a);
     last = fd.status();
-    if (last.ok()) last = WaitForEvent(fd.value().get(), POLLOUT, deadline);
+    // An address that swallows packets must leave time for the others.
+    const Deadline until = deadline.Within(deadline.remaining() / left);
+    if (last.ok()) last = WaitForEvent(fd.value().get(), POLLOUT, until);
     if (last.ok()) last = FinishConnect(fd.value().get());
     if (last.ok()) return fd;
   }
   return last;
+}
+
+bool IsLoopback(const std::string& literal) {
+  return literal.rfind("127.", 0) == 0 || literal == "::1";
 }
 
 Result<Fd> ListenUnix(const std::string& name) {

@@ -2,13 +2,10 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 #include "base/deadline.h"
 #include "base/fd.h"
 #include "base/status.h"
-
-struct addrinfo;
 
 namespace tfring {
 
@@ -21,6 +18,9 @@ Result<Fd> ListenTcp(const std::string& host, int port);
 Result<int> LocalPort(int fd);
 // The local end's address as an IP literal.
 Result<std::string> LocalAddress(int fd);
+
+// An IP literal that only its own host reaches.
+bool IsLoopback(const std::string& literal);
 
 // Starts connecting; the socket gets writable when FinishConnect can tell how it went.
 // host: IP literal or name, of which the first address is taken.

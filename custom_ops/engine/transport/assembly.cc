@@ -12,10 +12,10 @@
 #include "base/deadline.h"
 #include "base/log.h"
 #include "base/poller.h"
-#include "base/random.h"
 #include "base/socket.h"
 #include "transport/address_lookup.h"
 #include "transport/candidate.h"
+#include "transport/listeners.h"
 #include "transport/roll.h"
 
 namespace tfring {
@@ -49,7 +49,6 @@ class Assembler {
     return "gen" + std::to_string(options_.generation) + "/mesh/" + std::to_string(rank);
   }
 
-  Status Listen();
   Status Publish();
   Status Meet();
   Status Round();
@@ -71,9 +70,7 @@ class Assembler {
   Store& store_;
   const Deadline deadline_;
   std::unique_ptr<Poller> poller_;
-  Fd tcp_listener_;
-  Fd unix_listener_;
-  PeerAddress own_;
+  Listeners listeners_;
   bool published_ = false;
   bool said_ready_ = false;
   Roll roll_;
@@ -95,40 +92,25 @@ Result<std::vector<Connection>> Assembler::Run() {
   return roll_.TakeConnections();
 }
 
-Status Assembler::Listen() {
-  own_.host_id = options_.host_id;
-  own_.address = options_.listen_address.empty() ? store_.local_address() : options_.listen_address;
-  auto tcp = ListenTcp(own_.address, 0);
-  if (!tcp.ok()) return tcp.status();
-  auto port = LocalPort(tcp.value().get());
-  if (!port.ok()) return port.status();
-  own_.port = static_cast<uint16_t>(port.value());
-  auto name = RandomHex(16);
-  if (!name.ok()) return name.status();
-  own_.unix_name = "tfring-" + name.value();
-  auto local = ListenUnix(own_.unix_name);
-  if (!local.ok()) return local.status();
-  tcp_listener_ = std::move(tcp.value());
-  unix_listener_ = std::move(local.value());
-  TFR_RETURN_IF_ERROR(poller_->Add(tcp_listener_.get(), EPOLLIN, kTcpToken));
-  return poller_->Add(unix_listener_.get(), EPOLLIN, kUnixToken);
-}
-
 Status Assembler::Publish() {
   if (published_) return Status::Ok();
   published_ = true;
-  return store_.Set(Key(options_.rank), own_.Encode());
+  return store_.Set(Key(options_.rank), listeners_.address.Encode());
 }
 
 Status Assembler::Meet() {
   auto poller = Poller::Make();
   if (!poller.ok()) return poller.status();
   poller_ = std::move(poller.value());
-  if (options_.size > 1) TFR_RETURN_IF_ERROR(Listen());
+  auto listeners = Listeners::Open(options_, store_);
+  if (!listeners.ok()) return listeners.status();
+  listeners_ = std::move(listeners.value());
+  TFR_RETURN_IF_ERROR(poller_->Add(listeners_.tcp.get(), EPOLLIN, kTcpToken));
+  TFR_RETURN_IF_ERROR(poller_->Add(listeners_.local.get(), EPOLLIN, kUnixToken));
   if (options_.rank > 0) {
     lookup_.emplace(store_, [this](int rank) { return Key(rank); }, poller_.get());
     for (int peer = options_.rank - 1; peer >= 0; --peer) lookup_->Want(peer);
-  } else if (options_.size > 1) {
+  } else {
     TFR_RETURN_IF_ERROR(Publish());
   }
   while (!roll_.AllReady()) {
@@ -141,9 +123,9 @@ Status Assembler::Meet() {
 Status Assembler::Round() {
   for (const Poller::Event& event : poller_->Wait(UntilNextExpiry())) {
     if (event.token == kTcpToken) {
-      TFR_RETURN_IF_ERROR(AcceptAll(tcp_listener_.get(), false));
+      TFR_RETURN_IF_ERROR(AcceptAll(listeners_.tcp.get(), false));
     } else if (event.token == kUnixToken) {
-      TFR_RETURN_IF_ERROR(AcceptAll(unix_listener_.get(), true));
+      TFR_RETURN_IF_ERROR(AcceptAll(listeners_.local.get(), true));
     } else if (event.token < kFirstCandidate) {
       TFR_RETURN_IF_ERROR(Hear(static_cast<int>(event.token - kFirstRankToken)));
     } else {
@@ -189,6 +171,12 @@ Status Assembler::CallThoseFound() {
 
 Status Assembler::Call(int peer, const PeerAddress& address) {
   const bool local = address.host_id == options_.host_id;
+  if (!local && IsLoopback(address.address) && !IsLoopback(listeners_.address.address)) {
+    return {Code::kInvalidArgument,
+            "rank " + std::to_string(peer) + " listens on " + address.address +
+                ", which other hosts can't reach: it must reach the store by an address that "
+                "they can, or be given a listen address"};
+  }
   Identity identity;
   identity.generation = options_.generation;
   identity.rank = options_.rank;
@@ -331,6 +319,7 @@ Result<std::vector<Connection>> Assemble(const MeshOptions& options, Store& stor
                                               std::to_string(options.rank) + " and size " +
                                               std::to_string(options.size));
   }
+  if (options.size == 1) return std::vector<Connection>(1);
   return Assembler(options, store).Run();
 }
 

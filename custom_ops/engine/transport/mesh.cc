@@ -97,8 +97,10 @@ void PeerMesh::Wait(Duration timeout) {
   for (const auto& link : links_) {
     if (link && !ready) ready = link->PrepareToSleep();
   }
-  Collect(ready ? Duration(0) : timeout);
-  collected_ = true;
+  if (!ready) {
+    Collect(timeout);
+    collected_ = true;
+  }
   for (const auto& link : links_) {
     if (link) link->EndSleep();
   }

@@ -35,6 +35,11 @@ struct RingControl {
 static_assert(std::atomic<uint64_t>::is_always_lock_free, "the atomics are shared by processes");
 static_assert(sizeof(RingControl) == 4 * kRingAlign, "the layout is shared by processes");
 
+// Leaves the peer's cache line alone where it can.
+inline void ClearWait(std::atomic<uint64_t>& waits) {
+  if (waits.load(std::memory_order_relaxed) != 0) waits.store(0, std::memory_order_relaxed);
+}
+
 constexpr size_t RecordBytes(size_t payload) {
   return kRingAlign + (payload + kRingAlign - 1) / kRingAlign * kRingAlign;
 }
@@ -59,7 +64,7 @@ class RingProducer {
 
   // Before sleeping for want of room: true when there is room by now.
   bool WaitForRoom(size_t payload);
-  void StopWaiting() { control_->producer_waits.store(0, std::memory_order_relaxed); }
+  void StopWaiting() { ClearWait(control_->producer_waits); }
 
   // The consumer has put its position where it can't be.
   bool corrupt() const { return corrupt_; }
@@ -96,7 +101,7 @@ class RingConsumer {
 
   // Before sleeping: true when there is something by now.
   bool WaitForFrames();
-  void StopWaiting() { control_->consumer_waits.store(0, std::memory_order_relaxed); }
+  void StopWaiting() { ClearWait(control_->consumer_waits); }
 
  private:
   RingControl* control_;
