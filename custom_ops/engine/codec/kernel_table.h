@@ -12,19 +12,33 @@ namespace {
 template <class Format>
 constexpr HalfKernels MakeHalfKernels() {
   return {
-      {ReduceHalf<Format, SumOp>, ReduceHalf<Format, SumOp>, ReduceHalf<Format, MinOp>,
-       ReduceHalf<Format, MaxOp>, ReduceHalf<Format, ProductOp>},
-      {AccumulateHalf<Format, SumOp>, AccumulateHalf<Format, SumOp>, AccumulateHalf<Format, MinOp>,
-       AccumulateHalf<Format, MaxOp>, AccumulateHalf<Format, ProductOp>},
+      {ReduceHalf<Format, FloatSumOp>, ReduceHalf<Format, FloatSumOp>, ReduceHalf<Format, MinOp>,
+       ReduceHalf<Format, MaxOp>, ReduceHalf<Format, FloatProductOp>},
+      {AccumulateHalf<Format, FloatSumOp>, AccumulateHalf<Format, FloatSumOp>,
+       AccumulateHalf<Format, MinOp>, AccumulateHalf<Format, MaxOp>,
+       AccumulateHalf<Format, FloatProductOp>},
       ScaleHalf<Format>,
       WidenHalf<Format>,
       NarrowHalf<Format>};
 }
 
+template <class T>
+constexpr NumberKernels FloatKernels() {
+  return {{ReduceNumbers<T, FloatSumOp>, ReduceNumbers<T, FloatSumOp>, ReduceNumbers<T, MinOp>,
+           ReduceNumbers<T, MaxOp>, ReduceNumbers<T, FloatProductOp>}};
+}
+
 // Sums and products of signed integers are those of unsigned ones, where overflow wraps.
-#define TFR_NUMBERS(T, U)                                                     \
-  {ReduceNumbers<U, SumOp>, ReduceNumbers<U, SumOp>, ReduceNumbers<T, MinOp>, \
-   ReduceNumbers<T, MaxOp>, ReduceNumbers<U, ProductOp>}
+template <class T, class Unsigned>
+constexpr NumberKernels IntegerKernels() {
+  return {{ReduceNumbers<Unsigned, SumOp>, ReduceNumbers<Unsigned, SumOp>, ReduceNumbers<T, MinOp>,
+           ReduceNumbers<T, MaxOp>, ReduceNumbers<Unsigned, ProductOp>}};
+}
+
+constexpr NumberKernels BoolKernels() {
+  return {{ReduceNumbers<uint8_t, OrOp>, nullptr, ReduceNumbers<uint8_t, AndOp>,
+           ReduceNumbers<uint8_t, OrOp>, ReduceNumbers<uint8_t, AndOp>}};
+}
 
 // In the order of DType.
 template <class Float16, class BFloat16>
@@ -32,21 +46,18 @@ constexpr KernelTable MakeKernels(const char* name) {
   return {name,
           {{},
            {},
-           TFR_NUMBERS(float, float),
-           TFR_NUMBERS(double, double),
-           TFR_NUMBERS(int8_t, uint8_t),
-           TFR_NUMBERS(uint8_t, uint8_t),
-           TFR_NUMBERS(int32_t, uint32_t),
-           TFR_NUMBERS(int64_t, uint64_t),
-           {ReduceNumbers<uint8_t, OrOp>, nullptr, ReduceNumbers<uint8_t, AndOp>,
-            ReduceNumbers<uint8_t, OrOp>, ReduceNumbers<uint8_t, AndOp>}},
+           FloatKernels<float>(),
+           FloatKernels<double>(),
+           IntegerKernels<int8_t, uint8_t>(),
+           IntegerKernels<uint8_t, uint8_t>(),
+           IntegerKernels<int32_t, uint32_t>(),
+           IntegerKernels<int64_t, uint64_t>(),
+           BoolKernels()},
           {nullptr, nullptr, ScaleFloat, ScaleDouble, ScaleInteger<int8_t>, ScaleInteger<uint8_t>,
            ScaleInteger<int32_t>, ScaleInteger<int64_t>, CopyBool},
           MakeHalfKernels<Float16>(),
           MakeHalfKernels<BFloat16>()};
 }
-
-#undef TFR_NUMBERS
 
 }  // namespace
 }  // namespace tfring

@@ -22,13 +22,19 @@ struct HalfKernels {
   Narrow narrow;
 };
 
-struct KernelTable {
+// Of any other type; null where the operation is not defined.
+struct NumberKernels {
   using Reduce = void (*)(void* dst, const void* a, const void* b, size_t count);
+
+  Reduce reduce[kReduceOpCount];
+};
+
+struct KernelTable {
   using Scale = void (*)(void* dst, const void* src, double factor, size_t count);
 
   const char* name;
-  // By type; null for half types, and where the operation is not defined.
-  Reduce reduce[kDTypeCount][kReduceOpCount];
+  // By type; empty for half types.
+  NumberKernels numbers[kDTypeCount];
   Scale scale[kDTypeCount];
   HalfKernels float16;
   HalfKernels bfloat16;

@@ -22,7 +22,7 @@ void Reduce(DType dtype, ReduceOp op, void* dst, const void* a, const void* b, s
   if (IsHalf(dtype)) {
     kernels.half(dtype).reduce[index](dst, a, b, 1, count);
   } else {
-    kernels.reduce[static_cast<int>(dtype)][index](dst, a, b, count);
+    kernels.numbers[static_cast<int>(dtype)].reduce[index](dst, a, b, count);
   }
 }
 

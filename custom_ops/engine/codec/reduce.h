@@ -4,6 +4,7 @@
 // Pointers need no alignment beyond that of a byte. `count` is in elements. kAverage
 // reduces as kSum; dividing is the caller's last step (a scale). Min and Max give NaN when
 // either operand is NaN, and `b` when the operands are equal (zeros of either sign are).
+// Sum and Product give one and the same NaN whatever the operands' are.
 #pragma once
 
 #include <cstddef>

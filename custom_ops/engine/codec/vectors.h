@@ -61,6 +61,28 @@ struct ProductOp {
   }
 };
 
+// A processor gives one operand's NaN when both are, and a compiler swaps operands at will.
+// One NaN for all: the bits don't depend on where a vector begins, or on the processor.
+template <class V>
+TFR_INLINE V OneNan(V value) {
+  const V same = value;
+  return value == same ? value : V{} + __builtin_nanf("");
+}
+
+struct FloatSumOp {
+  template <class V>
+  static TFR_INLINE V Apply(V a, V b) {
+    return OneNan(static_cast<V>(a + b));
+  }
+};
+
+struct FloatProductOp {
+  template <class V>
+  static TFR_INLINE V Apply(V a, V b) {
+    return OneNan(static_cast<V>(a * b));
+  }
+};
+
 // A NaN in `a` is taken as it is; one in `b` is, because it compares false.
 struct MinOp {
   template <class V>

@@ -108,6 +108,33 @@ TEST_EACH(ReduceIsRight, KernelCases()) {
   for (size_t shift = 1; shift < 64; ++shift) CheckReduce(param, 131, shift, Alias::kNone);
 }
 
+// So ranks on different processors agree, and no result depends on where a vector begins.
+TEST(EveryInstructionSetGivesTheSameBits) {
+  const size_t count = 20011;
+  for (int d = 0; d < kDTypeCount; ++d) {
+    for (int o = 0; o < kReduceOpCount; ++o) {
+      const auto dtype = static_cast<DType>(d);
+      const auto op = static_cast<ReduceOp>(o);
+      if (!Supports(dtype, op)) continue;
+      const std::vector<uint8_t> a = MixedElements(dtype, count, 21);
+      const std::vector<uint8_t> b = MixedElements(dtype, count, 22);
+      std::vector<uint8_t> first;
+      for (const std::string& set : InstructionSets()) {
+        const UsingInstructionSet use(set);
+        std::vector<uint8_t> whole(a.size());
+        Reduce(dtype, op, whole.data(), a.data(), b.data(), count);
+        std::vector<uint8_t> single(a.size());
+        for (size_t at = 0; at < a.size(); at += SizeOf(dtype)) {
+          Reduce(dtype, op, &single[at], &a[at], &b[at], 1);
+        }
+        if (first.empty()) first = whole;
+        EXPECT_TRUE(whole == first) << set << ", " << NameOf(dtype) << " " << NameOf(op);
+        EXPECT_TRUE(single == first) << set << ", " << NameOf(dtype) << " " << NameOf(op);
+      }
+    }
+  }
+}
+
 // On every type but bool, whose only factor is 1.
 std::vector<KernelCase> ScaleCases() {
   std::vector<KernelCase> cases;
