@@ -57,6 +57,8 @@ class Handshake {
 
   bool done() const { return step_ == Step::kDone && output_.empty(); }
   bool wants_to_write() const { return !output_.empty(); }
+  // An acceptor has heard nothing from the other end that makes sense.
+  bool heard_nothing() const { return step_ == Step::kHello; }
   // The initiator's, once done; his own word until he has proved himself.
   const Identity& identity() const { return identity_; }
 

@@ -21,6 +21,7 @@ class StoreConnection {
 
   int fd() const { return fd_.get(); }
   bool authenticated() const { return handshake_.done(); }
+  bool silent() const { return handshake_.heard_nothing(); }
 
   // Moves what the socket gives and takes; an error means: close it. Stops at a complete
   // request, until that has been answered.

@@ -93,7 +93,11 @@ void StoreServer::DropOldestStranger() {
   for (auto at = connections_.begin(); at != connections_.end(); ++at) {
     if (at->second->authenticated()) continue;
     ++strangers;
-    if (oldest == connections_.end() || at->first < oldest->first) oldest = at;
+    // Rather one that has said nothing than one that may be about to prove itself.
+    const auto order = [](const Connections::value_type& entry) {
+      return std::pair(!entry.second->silent(), entry.first);
+    };
+    if (oldest == connections_.end() || order(*at) < order(*oldest)) oldest = at;
   }
   if (strangers >= kMostStrangers) Drop(oldest);
 }

@@ -20,6 +20,8 @@ namespace {
 constexpr Duration kRoundTrip{30000};
 // One attempt to connect and shake hands.
 constexpr Duration kAttempt{10000};
+// In a crowd of strangers a client may be taken for one of them, but hardly so often.
+constexpr int kMostRefusals = 3;
 // A name that does not resolve may be about to be published; a misspelt one never is.
 constexpr Duration kUnknownHostPatience{3000};
 
@@ -42,14 +44,17 @@ Result<Fd> ConnectWithRetries(const std::string& host, int port, const std::stri
   const Deadline deadline(timeout);
   const Deadline known_by = deadline.Within(kUnknownHostPatience);
   Duration pause{10};
+  int refusals = 0;
   while (true) {
     auto fd = ConnectOnce(host, port, secret, deadline.Within(kAttempt));
-    if (fd.ok() || fd.status().code() == Code::kUnauthenticated) return fd;
+    if (fd.ok()) return fd;
+    if (fd.status().code() == Code::kUnauthenticated && ++refusals >= kMostRefusals) return fd;
     if (fd.status().code() == Code::kInvalidArgument && known_by.passed()) {
       return Status(Code::kIo, fd.status().message());
     }
     if (deadline.passed()) {
-      return Status(fd.status().code() == Code::kTimeout ? Code::kTimeout : Code::kIo,
+      const Code code = fd.status().code();
+      return Status(code == Code::kInvalidArgument ? Code::kIo : code,
                     "no connection within " + std::to_string(timeout.count()) +
                         " ms: " + fd.status().message());
     }

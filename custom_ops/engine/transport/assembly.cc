@@ -29,7 +29,9 @@ constexpr uint64_t kFirstCandidate = uint64_t{1} << 32;
 
 constexpr Duration kRetryPause{100};
 // Incoming connections that have not proved the secret; beyond it the oldest goes.
-constexpr size_t kMostStrangers = 64;
+constexpr size_t kMostStrangers = 256;
+// A rank in a crowd of strangers may be taken for one of them, but hardly so often.
+constexpr int kMostRefusals = 3;
 constexpr char kAllConnected = 'R';
 
 class Assembler {
@@ -219,7 +221,14 @@ void Assembler::DropOldestStranger() {
   };
   const auto strangers = std::count_if(candidates_.begin(), candidates_.end(), stranger);
   if (static_cast<size_t>(strangers) < kMostStrangers + static_cast<size_t>(options_.size)) return;
-  candidates_.erase(std::find_if(candidates_.begin(), candidates_.end(), stranger));
+  // Rather one that has said nothing than one that may be about to prove itself.
+  auto oldest = std::find_if(candidates_.begin(), candidates_.end(), [&](const auto& entry) {
+    return stranger(entry) && entry.second.silent();
+  });
+  if (oldest == candidates_.end()) {
+    oldest = std::find_if(candidates_.begin(), candidates_.end(), stranger);
+  }
+  candidates_.erase(oldest);
 }
 
 Status Assembler::Add(Candidate candidate) {
@@ -251,7 +260,9 @@ Status Assembler::FailCandidate(Candidates::iterator at, const Status& why) {
         "an incoming connection was dropped: " + why.message());
     return Status::Ok();
   }
-  if (why.code() == Code::kUnauthenticated || why.code() == Code::kInvalidArgument) {
+  const bool refused = why.code() == Code::kUnauthenticated;
+  if (why.code() == Code::kInvalidArgument ||
+      (refused && ++roll_.at(peer).refusals >= kMostRefusals)) {
     return why.Annotate("connecting to rank " + std::to_string(peer));
   }
   Retry(peer, why);
@@ -290,12 +301,9 @@ Status Assembler::Lose(int peer) {
     return {Code::kPeerLost,
             "rank " + std::to_string(peer) + " left before all ranks were connected"};
   }
-  roll_.at(peer) = Roll::Entry();
-  if (peer < options_.rank) {
-    Retry(peer, {Code::kPeerLost, "was connected, but left again"});
-  } else {
-    roll_.at(peer).problem = "was connected, but left again";
-  }
+  roll_.Leave(peer);
+  // It may start again, and then it is for the higher rank to call.
+  if (peer < options_.rank) retries_.emplace_back(Deadline(kRetryPause), peer);
   return Status::Ok();
 }
 

@@ -35,6 +35,7 @@ class Candidate {
 
   bool outgoing() const { return outgoing_; }
   bool authenticated() const { return handshake_.done(); }
+  bool silent() const { return handshake_.heard_nothing(); }
   // The rank at the other end; of an incoming one known once it is authenticated.
   int peer() const { return outgoing_ ? handshake_.identity().target : handshake_.identity().rank; }
   const std::string& address() const { return address_; }

@@ -36,22 +36,39 @@ void Roll::Unclaim(uint64_t candidate) {
   }
 }
 
-Status Roll::Missing(Duration timeout) const {
+void Roll::Leave(int rank) {
+  at(rank) = Entry();
+  at(rank).left = true;
+}
+
+template <class Predicate>
+std::string Roll::Name(Predicate predicate) const {
   std::ostringstream text;
-  const bool all_up = AllUp();
-  text << "after " << static_cast<double>(timeout.count()) / 1000 << " s "
-       << (all_up ? "these ranks still lack connections to others: "
-                  : "these ranks have not connected: ");
   size_t named = 0;
   for (size_t rank = 0; rank < entries_.size(); ++rank) {
     const Entry& entry = entries_[rank];
-    const bool missing = all_up ? !entry.ready : !entry.up;
-    if (static_cast<int>(rank) == rank_ || !missing || ++named > kMostNamed) continue;
+    if (static_cast<int>(rank) == rank_ || !predicate(entry) || ++named > kMostNamed) continue;
     text << (named > 1 ? ", " : "") << "rank " << rank;
-    if (!all_up && !entry.problem.empty()) text << " (" << entry.problem << ")";
+    if (!entry.up && !entry.problem.empty()) text << " (" << entry.problem << ")";
   }
   if (named > kMostNamed) text << " and " << named - kMostNamed << " more";
-  text << "; the job has " << entries_.size() << " ranks";
+  return text.str();
+}
+
+Status Roll::Missing(Duration timeout) const {
+  std::ostringstream text;
+  text << "after " << static_cast<double>(timeout.count()) / 1000 << " s";
+  if (AllUp()) {
+    text << " these ranks still lack connections to others: "
+         << Name([](const Entry& e) { return !e.ready; }) << ";";
+  } else {
+    // Whoever has run out of patience first is not the one to be blamed.
+    const std::string missing = Name([](const Entry& e) { return !e.up && !e.left; });
+    const std::string left = Name([](const Entry& e) { return !e.up && e.left; });
+    if (!missing.empty()) text << " these ranks have not connected: " << missing << ";";
+    if (!left.empty()) text << " these ranks were here, but have left: " << left << ";";
+  }
+  text << " the job has " << entries_.size() << " ranks";
   return {Code::kTimeout, text.str()};
 }
 

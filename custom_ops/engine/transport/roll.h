@@ -17,7 +17,9 @@ class Roll {
     Connection connection;
     bool up = false;          // there is a connection
     bool ready = false;       // that rank has all its connections
+    bool left = false;        // was up, and is not any more
     uint64_t claimed_by = 0;  // a candidate that has been let in, on its way to be up
+    int refusals = 0;         // of this rank's secret by that one
     std::string problem;      // the last one
   };
 
@@ -34,6 +36,9 @@ class Roll {
   Verdict Judge(uint64_t candidate, const Identity& caller);
   void Unclaim(uint64_t candidate);
 
+  // The rank's connection has ended.
+  void Leave(int rank);
+
   // kTimeout, naming who is missing and why.
   Status Missing(Duration timeout) const;
 
@@ -41,6 +46,9 @@ class Roll {
 
  private:
   bool All(bool Entry::* flag) const;
+  // "rank 1 (why), rank 4" of all ranks that the predicate holds for; "" when there are none.
+  template <class Predicate>
+  std::string Name(Predicate predicate) const;
 
   const int rank_;
   const int64_t generation_;
