@@ -77,7 +77,7 @@ def allreduce(
         NotInitializedError: Before `tfring.init()`.
         TypeError: A data type or `op` that is not supported.
         tf.errors.InvalidArgumentError: The ranks disagree on something.
-        tf.errors.UnavailableError: A rank is lost.
+        tf.errors.AbortedError: A rank is lost.
         LookupError: The gradient of Min, Max or Product is asked for.
     """
     return grouped_allreduce(
@@ -291,9 +291,11 @@ def barrier(*, name: str | None = None, process_set: ProcessSet | None = None) -
 
 
 def _members(kind: str, process_set: ProcessSet | None) -> ProcessSet:
+    """The set to work on, after making sure that this process can."""
     if not engine.is_initialized():
         raise NotInitializedError(f"call tfring.init() before tfring.{kind}()")
     members = global_process_set if process_set is None else process_set
+    members.process_set_id  # noqa: B018 (raises for a set that was not added)
     if not members.included():
         raise ValueError(
             f"{kind}: rank {engine.rank()} is not a member of the process set of the ranks "

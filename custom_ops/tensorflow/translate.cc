@@ -9,9 +9,11 @@ TF_Code ToTensorFlow(tfr_code code) {
     case TFR_INVALID_ARGUMENT:
     case TFR_MISMATCH:
       return TF_INVALID_ARGUMENT;
+    // Not TF_UNAVAILABLE, which graphs turn into an internal error unless it comes from an
+    // op of TensorFlow's own network.
     case TFR_PEER_LOST:
     case TFR_IO:
-      return TF_UNAVAILABLE;
+      return TF_ABORTED;
     case TFR_STALLED:
     case TFR_TIMEOUT:
       return TF_DEADLINE_EXCEEDED;

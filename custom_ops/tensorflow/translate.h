@@ -6,7 +6,7 @@
 
 namespace tfring {
 
-// The code under which Python sees an engine error: tf.errors.UnavailableError for a lost
+// The code under which Python sees an engine error: tf.errors.AbortedError for a lost
 // peer, and so on. docs/errors.md has the table.
 TF_Code ToTensorFlow(tfr_code code);
 

@@ -1,9 +1,9 @@
 #include "xla_target.h"
 
+#include <algorithm>
 #include <condition_variable>
 #include <cstring>
 #include <mutex>
-#include <numeric>
 #include <string>
 #include <vector>
 
@@ -144,16 +144,22 @@ void* XlaCall::OnAllocate(void* part_of_call, int32_t index, const int64_t* firs
 }
 
 void* XlaCall::Gathered(size_t tensor, const int64_t* first_dims, int32_t members) {
-  const int64_t total = std::accumulate(first_dims, first_dims + members, int64_t{0});
-  const int64_t expected = request_.tensors[tensor].result_dims[0];
-  if (total == expected) return out_[tensor + kTokens];
+  const std::vector<int64_t>& dims = request_.tensors[tensor].dims;
+  const int64_t own = dims.empty() ? 1 : dims[0];
+  const bool equal = std::all_of(first_dims, first_dims + members,
+                                 [own](int64_t first_dim) { return first_dim == own; });
+  // The second: the function was compiled for another number of ranks.
+  if (equal && own * members == request_.tensors[tensor].result_dims[0]) {
+    return out_[tensor + kTokens];
+  }
   std::string all;
   for (int32_t i = 0; i < members; ++i) {
     all += (i == 0 ? "" : ", ") + std::to_string(first_dims[i]);
   }
   Fail("allgather \"" + request_.name +
        "\": XLA fixes shapes when it compiles, so every rank must bring the same first " +
-       "dimension; expected " + std::to_string(expected) + " rows in all, the ranks have " + all);
+       "dimension, and there must be as many ranks as then; received the first dimensions " + all +
+       ", expected " + std::to_string(request_.tensors[tensor].result_dims[0]) + " rows in all");
   return nullptr;
 }
 

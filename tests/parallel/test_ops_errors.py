@@ -126,8 +126,8 @@ def leave_early(jit_compile: bool) -> str:
         os._exit(7)
     try:
         step()
-    except (tf.errors.UnavailableError, tf.errors.InternalError) as error:
-        assert jit_compile or isinstance(error, tf.errors.UnavailableError), error
+    except (tf.errors.AbortedError, tf.errors.InternalError) as error:
+        assert jit_compile or isinstance(error, tf.errors.AbortedError), error
         np.testing.assert_array_equal(variable, before)
         return error.message
     raise AssertionError("expected an error")
@@ -141,26 +141,57 @@ def test_a_lost_rank_is_named(run_ranks, jit_compile: bool) -> None:
 
 
 def never_submit() -> str:
+    import time
+
     import tensorflow as tf
 
     import tfring
 
-    if tfring.rank() == 0:
-        try:
-            tfring.allreduce(tf.ones(2), name="lonely")
-        except tf.errors.DeadlineExceededError as error:
-            return error.message
-        raise AssertionError("expected an error")
-    import time
-
-    time.sleep(4)
-    return ""
+    message = ""
+    for operation in (tfring.allreduce, tf.function(tfring.allreduce)):
+        if tfring.rank() == 0:
+            try:
+                operation(tf.ones(2), name="lonely")
+                raise AssertionError("expected an error")
+            except tf.errors.DeadlineExceededError as error:
+                message = error.message
+        else:
+            time.sleep(3)
+        tfring.barrier()
+    return message
 
 
 def test_a_stall_names_the_missing_ranks(run_ranks) -> None:
     env = {"TFRING_STALL_WARNING_S": "0.5", "TFRING_STALL_SHUTDOWN_S": "1.5"}
     message = run_ranks(never_submit, np=2, env=env)[0]
-    assert '"lonely"' in message and "1" in message
+    assert '"lonely"' in message and "not submitted by rank 1" in message
+
+
+def shut_down_while_pending() -> str:
+    import threading
+
+    import tensorflow as tf
+
+    import tfring
+
+    if tfring.rank() == 1:
+        try:
+            tfring.barrier(name="end")
+        except tf.errors.AbortedError as error:  # rank 0 has left
+            return error.message
+    step = tf.function(lambda x: tfring.allreduce(x, name="pending"))
+    threading.Timer(1.0, tfring.shutdown).start()
+    try:
+        step(tf.ones(2))
+    except tf.errors.CancelledError as error:
+        return error.message
+    raise AssertionError("expected an error")
+
+
+def test_shutdown_cancels(run_ranks) -> None:
+    results = run_ranks(shut_down_while_pending, np=2)
+    assert '"pending"' in results[0]
+    assert "rank 0" in results[1]
 
 
 def wrong_set() -> None:

@@ -27,7 +27,7 @@ def check_gradients(kind: str, mode: str) -> None:
         elif kind == "loop":
             y = tf.while_loop(
                 lambda i, _: i < 3,
-                lambda i, y: (i + 1, tf.tanh(tfring.allreduce(y))),
+                lambda i, y: [i + 1, tf.tanh(tfring.allreduce(y))],
                 [0, y],
                 maximum_iterations=3,
             )[1]
@@ -92,7 +92,7 @@ def second_derivative() -> None:
             y = tfring.allreduce(x**3, op=tfring.Sum)
         first = inner.gradient(y, x)
     np.testing.assert_allclose(first, size * 3 * x**2)
-    np.testing.assert_allclose(outer.gradient(first, x), size * size * 6 * x)
+    np.testing.assert_allclose(outer.gradient(first, x), size * 6 * x)
 
 
 def test_second_derivative(warm_ranks) -> None:

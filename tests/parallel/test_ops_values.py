@@ -67,15 +67,15 @@ def move_everything(dtype: str) -> None:
     for shape in SHAPES:
         for root in {0, size - 1}:
             received = tfring.broadcast(tf.constant(inputs(dtype, shape, rank)), root)
-            np.testing.assert_array_equal(received, inputs(dtype, shape, root))
+            np.testing.assert_array_equal(received.numpy(), inputs(dtype, shape, root))
     # Rank r brings r rows, then the other way round.
     for rows in (lambda r: r, lambda r: size - 1 - r, lambda r: 0, lambda r: 2):
         for rest in ((), (3,), (2, 0), (5, 2)):
             gathered = tfring.allgather(inputs(dtype, (rows(rank), *rest), rank))
             parts = [inputs(dtype, (rows(r), *rest), r) for r in range(size)]
-            np.testing.assert_array_equal(gathered, np.concatenate(parts))
+            np.testing.assert_array_equal(gathered.numpy(), np.concatenate(parts))
     scalars = tfring.allgather(inputs(dtype, (), rank))
-    np.testing.assert_array_equal(scalars, [inputs(dtype, (), r) for r in range(size)])
+    np.testing.assert_array_equal(scalars.numpy(), [inputs(dtype, (), r) for r in range(size)])
 
 
 DTYPES = ["float16", "bfloat16", "float32", "float64", "int8", "uint8", "int32", "int64", "bool"]

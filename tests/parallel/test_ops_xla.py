@@ -94,27 +94,20 @@ def test_ranks_may_differ_in_compiling(warm_ranks, ranks: int) -> None:
 def fit() -> list[list[float]]:
     import keras
     import numpy as np
-    import tensorflow as tf
 
     import tfring
 
-    class Model(keras.Sequential):
-        def train_step(self, data):
-            x, y = data
-            with tf.GradientTape() as tape:
-                loss = tf.reduce_mean((self(x) - y) ** 2)
-            gradients = tape.gradient(loss, self.trainable_variables)
-            gradients = tfring.grouped_allreduce(gradients)
-            self.optimizer.apply(gradients, self.trainable_variables)
-            return {"loss": tfring.allreduce(loss)}
+    class Optimizer(keras.optimizers.Adam):
+        def apply(self, grads, trainable_variables=None):
+            super().apply(tfring.grouped_allreduce(grads), trainable_variables)
 
     keras.utils.set_random_seed(1)
-    model = Model([keras.layers.Dense(4, activation="relu"), keras.layers.Dense(1)])
-    model.compile(keras.optimizers.Adam(0.05), jit_compile=True, steps_per_execution=2)
+    model = keras.Sequential([keras.layers.Dense(4, activation="relu"), keras.layers.Dense(1)])
+    model.compile(Optimizer(0.05), "mse", jit_compile=True, steps_per_execution=2)
     generator = np.random.default_rng(tfring.rank())
     x = generator.normal(size=(64, 3)).astype(np.float32)
     losses = model.fit(x, x.sum(axis=1, keepdims=True), batch_size=16, epochs=5, verbose=0)
-    assert losses.history["loss"][-1] < losses.history["loss"][0]
+    assert losses.history["loss"][-1] < losses.history["loss"][0] / 2
     return [weights.tolist() for weights in model.get_weights()]
 
 
