@@ -142,6 +142,7 @@ bool Executor::Advance() {
     }
     any |= again;
   }
+  waits_for_link_ = HasFramesToLeave();
   return any;
 }
 
@@ -215,7 +216,7 @@ bool Executor::done() const {
   return true;
 }
 
-bool Executor::waits_for_link() const {
+bool Executor::HasFramesToLeave() const {
   for (const Peer& peer : peers_) {
     if (peer.blocked || peer.frames_left < peer.frames_taken) return true;
   }

@@ -41,8 +41,9 @@ class Executor {
   // Every receive has arrived and every send has left.
   bool done() const;
 
-  // Sends wait for room on a link, or have not left it: Advance again after a Poll.
-  bool waits_for_link() const;
+  // When it last advanced, sends waited for room on a link or had not left it: Advance
+  // again after a Poll.
+  bool waits_for_link() const { return waits_for_link_; }
 
   // Whether more is expected from the member, or has still to go to it.
   bool needs(int member) const;
@@ -86,6 +87,7 @@ class Executor {
   bool ReceiveFromSelf();
   bool SkipEmptyReceives(Peer& peer);
   bool PumpSends(Peer& peer);
+  bool HasFramesToLeave() const;
   bool SendFrame(Peer& peer, const Send& send);
   size_t FrameBytes(const Peer& peer, const Send& send) const;
   bool FirstSendsHaveLeft(int count);
@@ -101,6 +103,7 @@ class Executor {
   std::vector<char> framed_;          // by send: all its bytes are in frames
   int sends_left_ = 0;                // a prefix of the sends that have left
   size_t receives_open_ = 0;
+  bool waits_for_link_ = false;
   std::vector<ConstBytes> pieces_;  // scratch
   int64_t sent_bytes_ = 0;
   int64_t received_bytes_ = 0;
