@@ -17,6 +17,9 @@ from typing import Any
 import tfring
 from tfring.config import Config
 
+# As pytest does for the test process: test modules import from `harness`.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
 
 def load_module(path: str) -> ModuleType:
     """The module at `path`, loaded once however many of its functions run."""

@@ -93,6 +93,7 @@ VARIATIONS: dict[str, dict[str, Any]] = {
     "ema": {"use_ema": True, "ema_momentum": 0.5, "ema_overwrite_frequency": 2},
     "decay": {"weight_decay": 0.1},
     "accumulation": {"gradient_accumulation_steps": 2},
+    "accumulated ema": {"gradient_accumulation_steps": 2, "use_ema": True, "ema_momentum": 0.5},
     "scaled": {"loss_scale_factor": 8.0, "gradient_accumulation_steps": 2, "clipnorm": 0.5},
 }
 
