@@ -95,10 +95,10 @@ def allreduce_gradient(what: Collective, grads: Tensors) -> list[tf.Tensor]:
     """Every rank's input reaches every rank's output: reduce the gradients the same way.
 
     Raises:
-        LookupError: The reduction has no gradient here.
+        NotImplementedError: The reduction has no gradient here.
     """
     if what.reduce_op not in (ReduceOp.SUM, ReduceOp.AVERAGE):
-        raise LookupError(
+        raise NotImplementedError(
             f'the gradient of allreduce "{what.name}" with op={what.reduce_op!r} is not defined; '
             "only Sum and Average have one"
         )

@@ -78,7 +78,7 @@ def allreduce(
         TypeError: A data type or `op` that is not supported.
         tf.errors.InvalidArgumentError: The ranks disagree on something.
         tf.errors.AbortedError: A rank is lost.
-        LookupError: The gradient of Min, Max or Product is asked for.
+        NotImplementedError: The gradient of Min, Max or Product is asked for.
     """
     return grouped_allreduce(
         [tensor],

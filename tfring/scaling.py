@@ -6,9 +6,14 @@ import tensorflow as tf
 
 
 def scale(tensor: tf.Tensor, factor: float) -> tf.Tensor:
-    """`tensor * factor` in the tensor's own type; integers are truncated toward zero."""
+    """`tensor * factor` in the tensor's own type.
+
+    Half types are multiplied in float32 and rounded once, integers in float64 and truncated
+    toward zero.
+    """
     if factor == 1.0:
         return tensor
-    if tensor.dtype.is_floating:
-        return tensor * tf.cast(factor, tensor.dtype)
-    return tf.cast(tf.cast(tensor, tf.float64) * factor, tensor.dtype)
+    if tensor.dtype in (tf.float32, tf.float64):
+        return tensor * tf.constant(factor, tensor.dtype)
+    wide = tf.float32 if tensor.dtype.is_floating else tf.float64
+    return tf.cast(tf.cast(tensor, wide) * tf.constant(factor, wide), tensor.dtype)

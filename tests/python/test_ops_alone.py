@@ -245,7 +245,7 @@ def test_reductions_without_gradient(op: tfring.ReduceOp, jit_compile: bool) -> 
             y = tfring.allreduce(x, op=op)
         return tape.gradient(y, x)
 
-    with pytest.raises(LookupError, match="only Sum and Average have one"):
+    with pytest.raises(NotImplementedError, match="only Sum and Average have one"):
         step(tf.ones(2))
 
 
@@ -272,7 +272,7 @@ def test_the_engine_gone_is_an_error(jit_compile: bool) -> None:
     np.testing.assert_array_equal(variable, [2.0, 4.0])
     tfring.shutdown()
     expected = tf.errors.InternalError if jit_compile else tf.errors.FailedPreconditionError
-    with pytest.raises(expected, match="initialized"):
+    with pytest.raises(expected, match="initiali[sz]ed"):
         step()
     np.testing.assert_array_equal(variable, [2.0, 4.0])
 
