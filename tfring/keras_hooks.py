@@ -72,6 +72,16 @@ def accumulators(optimizer: Any, variables: Sequence[Any]) -> list[Any]:
     ]
 
 
+def accumulator_ids(optimizer: Any) -> set[int]:
+    """Ids of all accumulators of a built optimizer and of those it delegates to."""
+    return {
+        id(accumulator)
+        for one in (optimizer, *inner_optimizers(optimizer))
+        if one.gradient_accumulation_steps
+        for accumulator in getattr(one, "_accumulated_gradients", ())
+    }
+
+
 def gradient_scale(optimizer: Any) -> tf.Tensor | None:
     """What gradients are divided by before they are accumulated; None for nothing."""
     if not loss_scaled(optimizer):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tfring import engine, ops
+from tfring import engine, keras_hooks, ops
 from tfring.buckets import plan_buckets
 from tfring.errors import MismatchError
 from tfring.op_inputs import DTYPES
@@ -68,7 +68,8 @@ def training_state(model: Any) -> list[Any]:
 
     Those are its weights and, if it is compiled, its optimizer's variables, which are
     created now if need be. The states of random seeds (dropout, augmentation) are not
-    among them, since they should differ, nor are the metrics.
+    among them, since they should differ, nor are the metrics, nor the gradients that an
+    optimizer has accumulated for its next update: each rank has its own.
 
     Args:
         model: A built `keras.Model`.
@@ -85,7 +86,9 @@ def training_state(model: Any) -> list[Any]:
         return list(model.weights)
     if not optimizer.built:
         optimizer.build(model.trainable_variables)
-    return [*model.weights, *optimizer.variables]
+    local = keras_hooks.accumulator_ids(optimizer)
+    shared = [variable for variable in optimizer.variables if id(variable) not in local]
+    return [*model.weights, *shared]
 
 
 def weights_digest(variables: Sequence[Any]) -> str:
@@ -115,12 +118,13 @@ def assert_identical(variables: Sequence[Any], *, name: str = "identical") -> No
     """
     digests = _digests(variables)
     own = np.frombuffer(b"".join(digests), np.uint8).reshape(len(digests), _DIGEST_BYTES)
-    everyone = engine.allgather_array(own, name=name)
-    if len(everyone) != len(own) * engine.size():
+    counts = engine.allgather_array(np.array([len(own)], np.int64), name=f"{name}/count")
+    if len(set(counts.tolist())) > 1:
         raise MismatchError(
-            f"the ranks compare different numbers of variables: {len(own)} on rank "
-            f"{engine.rank()}, {len(everyone)} on all {engine.size()} together"
+            "the ranks compare different numbers of variables: "
+            + ", ".join(f"{count} on rank {rank}" for rank, count in enumerate(counts.tolist()))
         )
+    everyone = engine.allgather_array(own, name=f"{name}/digests")
     table = everyone.reshape(engine.size(), len(own), _DIGEST_BYTES)
     different = []
     for position, variable in enumerate(variables):

@@ -27,6 +27,9 @@ def test_accumulators_hold_the_sum_and_are_emptied_by_the_update() -> None:
     optimizer = keras.optimizers.SGD(0.1, gradient_accumulation_steps=2)
     optimizer.build(targets)
     assert keras_hooks.accumulating_optimizer(optimizer) is optimizer
+    everything = [id(accumulator) for accumulator in keras_hooks.accumulators(optimizer, targets)]
+    assert keras_hooks.accumulator_ids(optimizer) == set(everything)
+    assert len(everything) == 2 and set(everything) < set(map(id, optimizer.variables))
     for expected_sum, last in ((1.0, False), (0.0, True), (1.0, False), (0.0, True)):
         assert bool(keras_hooks.completes_update(optimizer)) is last
         optimizer.apply(ones_like(targets), targets)
