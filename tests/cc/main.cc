@@ -16,6 +16,13 @@ namespace tfring {
 namespace test {
 namespace {
 
+struct Test {
+  std::string name;
+  std::string file;
+  double limit_s;
+  std::vector<Case> (*expand)();
+};
+
 constexpr int kFailuresShown = 10;  // per run of a test
 
 std::vector<Test>& Tests() {
@@ -128,7 +135,7 @@ bool SortTests() {
   std::vector<Test>& tests = Tests();
   // By file, in the order of each file: that of registration depends on the linker.
   std::stable_sort(tests.begin(), tests.end(),
-                   [](const Test& a, const Test& b) { return std::string(a.file) < b.file; });
+                   [](const Test& a, const Test& b) { return a.file < b.file; });
   std::vector<std::string> names;
   for (const Test& test : tests) names.push_back(test.name);
   std::sort(names.begin(), names.end());
@@ -140,8 +147,9 @@ bool SortTests() {
 
 }  // namespace
 
-int Register(Test test) {
-  Tests().push_back(std::move(test));
+int Register(const char* name, const char* file, double limit_s,
+             std::vector<Case> (*expand)()) noexcept {
+  Tests().push_back({name, file, limit_s, expand});
   return 0;
 }
 
@@ -158,11 +166,7 @@ bool HasFailed() {
   return failures > 0;
 }
 
-}  // namespace test
-}  // namespace tfring
-
-int main(int argc, char** argv) {
-  using namespace tfring::test;
+int Main(int argc, char** argv) {
   std::string filter;
   for (int i = 1; i < argc; ++i) {
     const std::string argument = argv[i];
@@ -181,3 +185,8 @@ int main(int argc, char** argv) {
   }
   return SortTests() ? RunAll(filter) : 2;
 }
+
+}  // namespace test
+}  // namespace tfring
+
+int main(int argc, char** argv) { return tfring::test::Main(argc, argv); }

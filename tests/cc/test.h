@@ -28,18 +28,12 @@ struct Case {
   std::function<void()> run;
 };
 
-// `expand` gives the runs of a test: one, or one per parameter.
-struct Test {
-  std::string name;
-  const char* file;
-  double limit_s;
-  std::function<std::vector<Case>()> expand;
-};
-
 constexpr double kTimeLimitS = 120;
 
-// Called before main by the macros.
-int Register(Test test);
+// Called before main by the macros. `expand` gives the runs of the test: one, or one for
+// each parameter.
+int Register(const char* name, const char* file, double limit_s,
+             std::vector<Case> (*expand)()) noexcept;
 
 // Notes a failure of the running test.
 void Fail(const char* file, int line, const std::string& text);
@@ -160,24 +154,22 @@ std::vector<Case> Expand(const std::string& name, const Values& values, Run run)
 }  // namespace tfring
 
 // A test with a time limit of its own, in seconds.
-#define TEST_WITHIN(name, limit_s)                                                               \
-  static void name##Test();                                                                      \
-  [[maybe_unused]] static const int name##Registered =                                           \
-      ::tfring::test::Register({#name, __FILE__, limit_s, [] {                                   \
-                                  return std::vector<::tfring::test::Case>{{#name, name##Test}}; \
-                                }});                                                             \
+#define TEST_WITHIN(name, limit_s)                                               \
+  static void name##Test();                                                      \
+  [[maybe_unused]] static const int name##Registered = ::tfring::test::Register( \
+      #name, __FILE__, limit_s,                                                  \
+      [] { return std::vector<::tfring::test::Case>{{#name, name##Test}}; });    \
   static void name##Test()
 
 #define TEST(name) TEST_WITHIN(name, ::tfring::test::kTimeLimitS)
 
 // Runs once for each of `values`, as `param`. The time limit is that of one run.
-#define TEST_EACH(name, ...)                                                                     \
-  using name##Param = std::decay_t<decltype(*std::begin(__VA_ARGS__))>;                          \
-  static void name##Test(const name##Param& param);                                              \
-  [[maybe_unused]] static const int name##Registered =                                           \
-      ::tfring::test::Register({#name, __FILE__, ::tfring::test::kTimeLimitS, [] {               \
-                                  return ::tfring::test::Expand(#name, __VA_ARGS__, name##Test); \
-                                }});                                                             \
+#define TEST_EACH(name, ...)                                                     \
+  using name##Param = std::decay_t<decltype(*std::begin(__VA_ARGS__))>;          \
+  static void name##Test(const name##Param& param);                              \
+  [[maybe_unused]] static const int name##Registered = ::tfring::test::Register( \
+      #name, __FILE__, ::tfring::test::kTimeLimitS,                              \
+      [] { return ::tfring::test::Expand(#name, __VA_ARGS__, name##Test); });    \
   static void name##Test(const name##Param& param)
 
 // A loop of at most one turn: one statement, without an `else` to confuse the caller's `if`.

@@ -72,7 +72,7 @@ std::vector<size_t> ReceivedFrom(const Program& program, size_t peer) {
 std::string CheckPrograms(const std::vector<Program>& programs, size_t buffer_bytes) {
   const size_t size = programs.size();
   for (size_t rank = 0; rank < size; ++rank) {
-    const std::string wrong = CheckProgram(programs[rank], rank, size, buffer_bytes);
+    std::string wrong = CheckProgram(programs[rank], rank, size, buffer_bytes);
     if (!wrong.empty()) return wrong;
     for (size_t peer = 0; peer < size; ++peer) {
       if (peer == rank || SentTo(programs[rank], peer) == ReceivedFrom(programs[peer], rank)) {
