@@ -64,9 +64,9 @@ class Assembler {
   Status Advance(Candidates::iterator at);
   Status FailCandidate(Candidates::iterator at, const Status& why);
   Status Establish(Candidates::iterator at);
-  Status Hear(int peer);
-  Status Lose(int peer);
-  Status SayReady();
+  void Hear(int peer);
+  void Lose(int peer);
+  void SayReady();
 
   const MeshOptions& options_;
   Store& store_;
@@ -74,7 +74,6 @@ class Assembler {
   std::unique_ptr<Poller> poller_;
   Listeners listeners_;
   bool published_ = false;
-  bool said_ready_ = false;
   Roll roll_;
   Candidates candidates_;
   uint64_t next_id_ = kFirstCandidate;
@@ -129,7 +128,7 @@ Status Assembler::Round() {
     } else if (event.token == kUnixToken) {
       TFR_RETURN_IF_ERROR(AcceptAll(listeners_.local.get(), true));
     } else if (event.token < kFirstCandidate) {
-      TFR_RETURN_IF_ERROR(Hear(static_cast<int>(event.token - kFirstRankToken)));
+      Hear(static_cast<int>(event.token - kFirstRankToken));
     } else {
       const auto at = candidates_.find(event.token);
       if (at != candidates_.end()) TFR_RETURN_IF_ERROR(Advance(at));
@@ -151,7 +150,8 @@ Status Assembler::Round() {
     retries_.erase(retries_.begin() + static_cast<std::ptrdiff_t>(i));
   }
   if (lookup_) TFR_RETURN_IF_ERROR(CallThoseFound());
-  return !said_ready_ && roll_.AllUp() ? SayReady() : Status::Ok();
+  if (roll_.AllUp()) SayReady();
+  return Status::Ok();
 }
 
 Duration Assembler::UntilNextExpiry() const {
@@ -282,41 +282,36 @@ Status Assembler::Establish(Candidates::iterator at) {
 }
 
 // What a connected rank says before it is done is one byte, or that it has gone.
-Status Assembler::Hear(int peer) {
+void Assembler::Hear(int peer) {
   Roll::Entry& entry = roll_.at(peer);
-  if (!entry.up || entry.ready) return Status::Ok();
+  if (!entry.up || entry.ready) return;
   char byte = 0;
   const ssize_t got = recv(entry.connection.socket.get(), &byte, 1, 0);
   if (got == 1 && byte == kAllConnected) {
     entry.ready = true;
     poller_->Remove(entry.connection.socket.get());
-    return Status::Ok();
+  } else if (got >= 0 || (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)) {
+    Lose(peer);
   }
-  if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return Status::Ok();
-  return Lose(peer);
 }
 
-Status Assembler::Lose(int peer) {
-  if (said_ready_) {
-    return {Code::kPeerLost,
-            "rank " + std::to_string(peer) + " left before all ranks were connected"};
-  }
+void Assembler::Lose(int peer) {
   roll_.Leave(peer);
   // It may start again, and then it is for the higher rank to call.
   if (peer < options_.rank) retries_.emplace_back(Deadline(kRetryPause), peer);
-  return Status::Ok();
 }
 
-Status Assembler::SayReady() {
-  said_ready_ = true;
+void Assembler::SayReady() {
   for (int peer = 0; peer < options_.size; ++peer) {
-    if (peer == options_.rank) continue;
+    Roll::Entry& entry = roll_.at(peer);
+    if (peer == options_.rank || entry.told) continue;
+    entry.told = true;
     // A fresh socket has room for a byte; failing, it has been closed.
-    if (send(roll_.at(peer).connection.socket.get(), &kAllConnected, 1, MSG_NOSIGNAL) != 1) {
-      return Lose(peer);
+    if (send(entry.connection.socket.get(), &kAllConnected, 1, MSG_NOSIGNAL) != 1) {
+      Lose(peer);
+      return;  // what was to be said is not true any more
     }
   }
-  return Status::Ok();
 }
 
 }  // namespace

@@ -16,6 +16,7 @@ class Roll {
   struct Entry {
     Connection connection;
     bool up = false;          // there is a connection
+    bool told = false;        // that this rank has all its connections
     bool ready = false;       // that rank has all its connections
     bool left = false;        // was up, and is not any more
     uint64_t claimed_by = 0;  // a candidate that has been let in, on its way to be up
