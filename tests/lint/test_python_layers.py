@@ -15,11 +15,13 @@ import sources
 # Whatever is not listed is an error: decide where it belongs.
 GROUPS = [
     ["tfring.errors", "tfring.compatibility", "tfring.reduce_op"],
+    ["tfring.foreign_launchers", "tfring.network_interface"],
     ["tfring.config"],
     ["tfring.native"],
     ["tfring.launcher"],
     ["tfring.engine"],
-    ["tfring.objects", "tfring.process_sets"],
+    ["tfring.arrays", "tfring.process_sets"],
+    ["tfring.objects"],
     ["tfring.grouping", "tfring.op_inputs", "tfring.op_library", "tfring.op_names"],
     ["tfring.scaling", "tfring.xla"],
     ["tfring.collectives"],

@@ -1,0 +1,163 @@
+"""The engine of this process: life cycle, place in the job, counters."""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import os
+import threading
+from dataclasses import dataclass
+
+from tfring import native
+from tfring.config import Config
+from tfring.errors import InvalidArgumentError, NotInitializedError, TfringError
+
+
+class _State:
+    lock = threading.Lock()
+    config: Config | None = None  # of the running engine
+    pid = 0  # of the process that started it
+    at_exit = False
+
+
+def init(config: Config | None = None) -> None:
+    """Joins the job and waits until all its processes have.
+
+    Without a launcher the job is this process alone. A second call with the same settings
+    does nothing; after `shutdown()` one may join again, in all processes.
+
+    Args:
+        config: Settings; default: `Config.from_environment()`.
+
+    Raises:
+        InvalidArgumentError: A setting is wrong, or differs from those of the first call.
+        RendezvousTimeoutError: Not all processes came within `start_timeout_s`; the message
+            names those missing.
+        AuthenticationError: Another secret than the job's.
+        TransportError: The store's address is taken, unknown or unreachable.
+    """
+    config = config or Config.from_environment()
+    with _State.lock:
+        if _State.config is not None and _State.pid == os.getpid():
+            if config != _State.config:
+                raise InvalidArgumentError(
+                    "tfring.init was called before with other settings: call tfring.shutdown() "
+                    "first"
+                )
+            return
+        _refuse_in_forked_child()
+        native.check(native.load().tfr_init(config.engine_options().encode()))
+        _State.config, _State.pid = config, os.getpid()
+        if not _State.at_exit:
+            # Goodbye to the others, so that they don't take this process for lost.
+            atexit.register(shutdown)
+            _State.at_exit = True
+
+
+def shutdown() -> None:
+    """Leaves the job in good order; operations pending here end with ShutDownError.
+
+    Does nothing when not initialised.
+    """
+    with _State.lock:
+        if _State.config is None or _State.pid != os.getpid():
+            return
+        _State.config = None
+        native.check(native.load().tfr_shutdown())
+
+
+def is_initialized() -> bool:
+    """Whether this process has joined a job and not left it."""
+    return _State.config is not None and _State.pid == os.getpid()
+
+
+def config() -> Config:
+    """The settings that `init` was called with."""
+    current = _State.config
+    if current is None or _State.pid != os.getpid():
+        _refuse_in_forked_child()
+        raise NotInitializedError("tfring is not initialised: call tfring.init() first")
+    return current
+
+
+def _refuse_in_forked_child() -> None:
+    if _State.config is not None and _State.pid != os.getpid():
+        raise TfringError(
+            f"process {os.getpid()} was forked from process {_State.pid} after tfring.init(), "
+            "whose threads and connections it does not have: use multiprocessing's "
+            '"spawn" or "forkserver" method'
+        )
+
+
+def rank() -> int:
+    """Number of this process in the job, from 0."""
+    return config().rank
+
+
+def size() -> int:
+    """Number of processes in the job."""
+    return config().size
+
+
+def local_rank() -> int:
+    """Number of this process on its host."""
+    return config().local_rank
+
+
+def local_size() -> int:
+    """Number of processes on this host."""
+    return config().local_size
+
+
+def cross_rank() -> int:
+    """Number of this host in the job."""
+    return config().cross_rank
+
+
+def cross_size() -> int:
+    """Number of hosts in the job."""
+    return config().cross_size
+
+
+def check_health() -> None:
+    """Raises why the engine can do no more, such as PeerLostError; returns when it can."""
+    config()
+    native.check(native.load().tfr_health())
+
+
+@dataclass(frozen=True)
+class Counters:
+    """What the engine has done in this process so far, in totals.
+
+    Attributes:
+        operations: Operations completed in good order.
+        failures: Operations that failed.
+        allreduce_operations: Allreduces completed or failed; fused tensors count as one.
+        allreduce_bytes: Bytes of their tensors, each once.
+        allreduce_seconds: From submission to completion, summed over allreduces.
+        allreduce_busy_seconds: Time with at least one allreduce pending.
+        wait_seconds: Part of allreduce_seconds before the last needed rank had sent
+            its first bytes: time waited for other ranks.
+        sent_bytes: Payload sent to other ranks.
+        received_bytes: Payload received from them.
+    """
+
+    operations: int
+    failures: int
+    allreduce_operations: int
+    allreduce_bytes: int
+    allreduce_seconds: float
+    allreduce_busy_seconds: float
+    wait_seconds: float
+    sent_bytes: int
+    received_bytes: int
+
+    def __sub__(self, other: Counters) -> Counters:
+        return Counters(**{name: value - vars(other)[name] for name, value in vars(self).items()})
+
+
+def counters() -> Counters:
+    """The totals since the library was loaded; they go on over shutdown and init."""
+    raw = native.Counters(struct_size=ctypes.sizeof(native.Counters))
+    native.check(native.load().tfr_get_counters(ctypes.byref(raw)))
+    return Counters(**{name: getattr(raw, name) for name, _ in raw._fields_[1:]})
