@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tfring import engine, keras_hooks, ops
+from tfring import arrays, engine, keras_hooks, ops
 from tfring.buckets import plan_buckets
 from tfring.errors import MismatchError
 from tfring.op_inputs import DTYPES
@@ -20,6 +20,7 @@ _BUCKET_BYTES = 64 * 1024 * 1024
 _DIGEST_BYTES = 32
 
 
+@tf.autograph.experimental.do_not_convert
 def broadcast_variables(
     variables: Sequence[Any],
     root_rank: int = 0,
@@ -118,13 +119,13 @@ def assert_identical(variables: Sequence[Any], *, name: str = "identical") -> No
     """
     digests = _digests(variables)
     own = np.frombuffer(b"".join(digests), np.uint8).reshape(len(digests), _DIGEST_BYTES)
-    counts = engine.allgather_array(np.array([len(own)], np.int64), name=f"{name}/count")
+    counts = arrays.allgather_array(np.array([len(own)], np.int64), name=f"{name}/count")
     if len(set(counts.tolist())) > 1:
         raise MismatchError(
             "the ranks compare different numbers of variables: "
             + ", ".join(f"{count} on rank {rank}" for rank, count in enumerate(counts.tolist()))
         )
-    everyone = engine.allgather_array(own, name=f"{name}/digests")
+    everyone = arrays.allgather_array(own, name=f"{name}/digests")
     table = everyone.reshape(engine.size(), len(own), _DIGEST_BYTES)
     different = []
     for position, variable in enumerate(variables):
@@ -175,13 +176,15 @@ def _native(variable: Any) -> tf.Variable:
 
 
 def _carrier(variable: tf.Variable) -> tf.Tensor:
-    """Its value in a type that the engine knows; others travel as bytes."""
+    """Its value in a type that the engine knows."""
     value = tf.convert_to_tensor(variable)
     if value.dtype in DTYPES:
         return value
     if value.dtype.is_complex:
         return tf.stack([tf.math.real(value), tf.math.imag(value)])
-    if value.dtype.size is None or value.dtype in (tf.string, tf.resource, tf.variant):
+    if value.dtype.is_floating:
+        return tf.cast(value, tf.float32)  # float8, which bitcast does not take
+    if not value.dtype.is_integer:
         raise TypeError(f"can't broadcast {variable.name}, which holds {value.dtype.name}")
     return tf.bitcast(value, tf.uint8)
 
@@ -189,6 +192,8 @@ def _carrier(variable: tf.Variable) -> tf.Tensor:
 def _decode(value: tf.Tensor, variable: tf.Variable) -> tf.Tensor:
     if variable.dtype.is_complex:
         return tf.complex(value[0], value[1])
+    if variable.dtype.is_floating:
+        return tf.cast(value, variable.dtype)
     return tf.bitcast(value, variable.dtype)
 
 
