@@ -2,6 +2,7 @@
 
 #include <condition_variable>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -91,6 +92,11 @@ int tfr_local_size(void) { return tfring::FromEngine(&tfring::EngineOptions::loc
 int tfr_cross_rank(void) { return tfring::FromEngine(&tfring::EngineOptions::cross_rank); }
 int tfr_cross_size(void) { return tfring::FromEngine(&tfring::EngineOptions::cross_size); }
 
+int64_t tfr_generation(void) {
+  const auto engine = tfring::Job::Get().engine();
+  return engine == nullptr ? -1 : engine->options().generation;
+}
+
 tfr_code tfr_health(void) {
   const auto engine = tfring::Job::Get().engine();
   return Report(engine == nullptr ? tfring::NotInitialized() : engine->health());
@@ -156,21 +162,25 @@ tfr_code tfr_run(const tfr_request* request) {
 }
 
 tfr_code tfr_get_counters(tfr_counters* counters) {
-  if (counters == nullptr || counters->struct_size != sizeof(tfr_counters)) {
+  if (counters == nullptr || counters->struct_size < sizeof(size_t) ||
+      counters->struct_size > sizeof(tfr_counters)) {
     return Report({Code::kInvalidArgument,
-                   "tfr_get_counters: struct_size is not that of this "
-                   "library's tfr_counters"});
+                   "tfr_get_counters: struct_size is larger than this library's tfr_counters"});
   }
   const tfring::CounterValues values = tfring::Job::Get().counters().Get();
-  counters->operations = values.operations;
-  counters->failures = values.failures;
-  counters->allreduce_operations = values.allreduce_operations;
-  counters->allreduce_bytes = values.allreduce_bytes;
-  counters->allreduce_seconds = values.allreduce_seconds;
-  counters->allreduce_busy_seconds = values.allreduce_busy_seconds;
-  counters->wait_seconds = values.wait_seconds;
-  counters->sent_bytes = values.sent_bytes;
-  counters->received_bytes = values.received_bytes;
+  tfr_counters all{};
+  all.struct_size = counters->struct_size;
+  all.operations = values.operations;
+  all.failures = values.failures;
+  all.allreduce_operations = values.allreduce_operations;
+  all.allreduce_bytes = values.allreduce_bytes;
+  all.allreduce_seconds = values.allreduce_seconds;
+  all.allreduce_busy_seconds = values.allreduce_busy_seconds;
+  all.wait_seconds = values.wait_seconds;
+  all.sent_bytes = values.sent_bytes;
+  all.received_bytes = values.received_bytes;
+  all.allreduce_tail_seconds = values.allreduce_tail_seconds;
+  std::memcpy(counters, &all, counters->struct_size);
   return TFR_OK;
 }
 

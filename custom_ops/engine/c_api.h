@@ -67,6 +67,9 @@ TFR_API int tfr_local_rank(void);
 TFR_API int tfr_local_size(void);
 TFR_API int tfr_cross_rank(void);
 TFR_API int tfr_cross_size(void);
+/* Number of this rendezvous, equal on all ranks and another after each tfr_init; -1 when
+ * not initialised. */
+TFR_API int64_t tfr_generation(void);
 
 /* TFR_OK, or why the engine can do no more (a lost peer). */
 TFR_API tfr_code tfr_health(void);
@@ -175,9 +178,12 @@ typedef struct tfr_counters {
                                     had sent its first bytes */
   int64_t sent_bytes;            /* through links, payloads */
   int64_t received_bytes;
+  double allreduce_tail_seconds; /* of the last period with allreduces pending: from the last
+                                    submission to the end. Nothing was left to compute then,
+                                    if the period is the last of a training step. */
 } tfr_counters;
 
-/* Totals since the library was loaded. */
+/* Totals since the library was loaded; a caller with a shorter struct gets what it knows. */
 TFR_API tfr_code tfr_get_counters(tfr_counters* counters);
 
 /* ---- Store: what the launcher runs and agents use ---------------------------------- */

@@ -56,8 +56,9 @@ void Conversations::Begin(Request request, std::shared_ptr<const ProcessSet> set
   Operation& operation = *name.active;
   operation.position = pending_.insert(pending_.end(), &operation);
   operation.next_stall_report = submitted + options_.stall_warning;
-  if (operation.request().kind == Kind::kAllreduce && pending_allreduces_++ == 0) {
-    busy_since_ = submitted;
+  if (operation.request().kind == Kind::kAllreduce) {
+    if (pending_allreduces_++ == 0) busy_since_ = submitted;
+    last_allreduce_submitted_ = submitted;
   }
   if (first || operation.digest() != name.digest) {
     operation.announcements_due = operation.set().count() - 1;
@@ -205,7 +206,10 @@ void Conversations::CountAllreduce(const Operation& operation, TimePoint now) {
     if (operation.all_started() > operation.submitted()) {
       values.wait_seconds += SecondsBetween(operation.submitted(), operation.all_started());
     }
-    if (pending_allreduces_ == 0) values.allreduce_busy_seconds += SecondsBetween(busy_since_, now);
+    if (pending_allreduces_ == 0) {
+      values.allreduce_busy_seconds += SecondsBetween(busy_since_, now);
+      values.allreduce_tail_seconds = SecondsBetween(last_allreduce_submitted_, now);
+    }
   });
 }
 

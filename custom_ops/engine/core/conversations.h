@@ -129,6 +129,7 @@ class Conversations : public FrameSink {
   TimePoint next_check_{};
   int pending_allreduces_ = 0;
   TimePoint busy_since_{};
+  TimePoint last_allreduce_submitted_{};
 };
 
 }  // namespace tfring

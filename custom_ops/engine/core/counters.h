@@ -18,6 +18,7 @@ struct CounterValues {
   double wait_seconds = 0;
   int64_t sent_bytes = 0;
   int64_t received_bytes = 0;
+  double allreduce_tail_seconds = 0;  // of the last busy period only
 };
 
 class Counters {
