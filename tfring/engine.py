@@ -127,7 +127,7 @@ def check_health() -> None:
 
 @dataclass(frozen=True)
 class Counters:
-    """What the engine has done in this process so far, in totals.
+    """What the engine has done in this process so far.
 
     Attributes:
         operations: Operations completed in good order.
@@ -140,6 +140,9 @@ class Counters:
             its first bytes: time waited for other ranks.
         sent_bytes: Payload sent to other ranks.
         received_bytes: Payload received from them.
+        allreduce_tail_seconds: No total: of the last period with allreduces pending, the time
+            from the last submission to the end. At the end of a training step that is
+            communication which no computation hides.
     """
 
     operations: int
@@ -151,9 +154,12 @@ class Counters:
     wait_seconds: float
     sent_bytes: int
     received_bytes: int
+    allreduce_tail_seconds: float
 
     def __sub__(self, other: Counters) -> Counters:
-        return Counters(**{name: value - vars(other)[name] for name, value in vars(self).items()})
+        """What came between two readings; `allreduce_tail_seconds` is the later one's."""
+        totals = {name: value - vars(other)[name] for name, value in vars(self).items()}
+        return Counters(**{**totals, "allreduce_tail_seconds": self.allreduce_tail_seconds})
 
 
 def counters() -> Counters:

@@ -67,6 +67,7 @@ class Counters(ctypes.Structure):
         ("wait_seconds", c_double),
         ("sent_bytes", c_int64),
         ("received_bytes", c_int64),
+        ("allreduce_tail_seconds", c_double),
     ]
 
 
