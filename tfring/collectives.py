@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import tensorflow as tf
 
@@ -88,10 +89,13 @@ def barrier(what: Collective) -> None:
 
 # ---- Gradients -----------------------------------------------------------------------------
 #
-# The loss whose gradient is taken is the sum of the ranks' losses.
+# The loss whose gradient is taken is the sum of the ranks' losses. A ticket says which
+# execution of a native op the gradient belongs to (custom_ops/tensorflow/tickets.h).
 
 
-def allreduce_gradient(what: Collective, grads: Tensors) -> list[tf.Tensor]:
+def allreduce_gradient(
+    what: Collective, grads: Tensors, ticket: tf.Tensor | None = None
+) -> list[tf.Tensor]:
     """Every rank's input reaches every rank's output: reduce the gradients the same way.
 
     Raises:
@@ -102,21 +106,27 @@ def allreduce_gradient(what: Collective, grads: Tensors) -> list[tf.Tensor]:
             f'the gradient of allreduce "{what.name}" with op={what.reduce_op!r} is not defined; '
             "only Sum and Average have one"
         )
-    return allreduce(grads, what.named("/grad"))
+    return _reduce_gradients(grads, what.named("/grad"), ticket)
 
 
-def broadcast_gradient(what: Collective, grads: Tensors) -> list[tf.Tensor]:
+def broadcast_gradient(
+    what: Collective, grads: Tensors, ticket: tf.Tensor | None = None
+) -> list[tf.Tensor]:
     """The root's input reaches every output, the others' inputs none."""
-    total = allreduce(grads, _sum_of_gradients(what))
+    total = _reduce_gradients(grads, _sum_of_gradients(what), ticket)
     is_root = tf.equal(_current_rank(), what.root_rank)
     return [tf.where(is_root, grad, tf.zeros_like(grad)) for grad in total]
 
 
 def allgather_gradient(
-    what: Collective, grads: Tensors, rows: Tensors, shapes: Sequence[tf.TensorShape]
+    what: Collective,
+    grads: Tensors,
+    rows: Tensors,
+    shapes: Sequence[tf.TensorShape],
+    ticket: tf.Tensor | None = None,
 ) -> list[tf.Tensor]:
     """This rank's rows of the summed gradient."""
-    total = allreduce(grads, _sum_of_gradients(what))
+    total = _reduce_gradients(grads, _sum_of_gradients(what), ticket)
     before = tf.less(tf.constant(members_of(what.process_set)), _current_rank())
     place = tf.reduce_sum(tf.cast(before, tf.int32))
     return [
@@ -137,6 +147,16 @@ def _own_rows(
 
 def _sum_of_gradients(what: Collective) -> Collective:
     return Collective(name=what.name + "/grad", process_set=what.process_set)
+
+
+def _reduce_gradients(
+    grads: Tensors, what: Collective, ticket: tf.Tensor | None
+) -> list[tf.Tensor]:
+    if xla.is_tracing() or ticket is None:
+        return allreduce(grads, what)
+    return op_library.load().tfring_allreduce_gradient(
+        tensors=grads, ticket=ticket, **_allreduce_arguments(what)
+    )
 
 
 def _current_rank() -> tf.Tensor:
@@ -169,25 +189,30 @@ def _by_dtype(
 
 
 def _allreduce_op(tensors: Tensors, what: Collective) -> list[tf.Tensor]:
-    return op_library.load().tfring_allreduce(
-        tensors=tensors,
-        order=order_handle(what.name),
-        tensor_name=what.name,
-        process_set=what.process_set,
-        reduce_op=what.reduce_op.value,
-        prescale=repr(what.prescale),
-        postscale=repr(what.postscale),
-    )
+    outputs = op_library.load().tfring_allreduce(tensors=tensors, **_allreduce_arguments(what))
+    return outputs.reduced
+
+
+def _allreduce_arguments(what: Collective) -> dict[str, Any]:
+    return {
+        "order": order_handle(what.name),
+        "tensor_name": what.name,
+        "process_set": what.process_set,
+        "reduce_op": what.reduce_op.value,
+        "prescale": repr(what.prescale),
+        "postscale": repr(what.postscale),
+    }
 
 
 def _broadcast_op(tensors: Tensors, what: Collective) -> list[tf.Tensor]:
-    return op_library.load().tfring_broadcast(
+    outputs = op_library.load().tfring_broadcast(
         tensors=tensors,
         order=order_handle(what.name),
         tensor_name=what.name,
         process_set=what.process_set,
         root_rank=what.root_rank,
     )
+    return outputs.received
 
 
 def _allgather_op(tensors: Tensors, what: Collective) -> list[tf.Tensor]:

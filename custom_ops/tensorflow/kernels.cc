@@ -21,17 +21,35 @@ void* CreateCollective(TF_OpKernelConstruction* construction) {
   return attributes.release();
 }
 
-template <tfr_kind kind>
+// What an op has to do with tickets (tickets.h).
+enum class Ticket { kNone, kGiven, kTaken };
+
+// Inputs are tensors, then a ticket that is taken, then the order handle.
+template <tfr_kind kind, Ticket ticket>
+bool Prepare(TF_OpKernelContext* context, PendingOperation* operation) {
+  const int tensors = TF_NumInputs(context) - (ticket == Ticket::kTaken ? 2 : 1);
+  for (int i = 0; i < tensors; ++i) {
+    const bool added = kind == TFR_ALLGATHER ? operation->AddInput(i) : operation->AddInPlace(i);
+    if (!added) return false;
+  }
+  if (ticket == Ticket::kTaken) return operation->TakeTicket(tensors);
+  // An allgather has a second output for each tensor.
+  if (ticket == Ticket::kGiven) {
+    return operation->GiveTicket(kind == TFR_ALLGATHER ? 2 * tensors : tensors);
+  }
+  return true;
+}
+
+template <tfr_kind kind, Ticket ticket>
 void ComputeCollective(void* kernel, TF_OpKernelContext* context,
                        TF_AsyncOpKernelDoneCallback* done) {
   const auto& attributes = *static_cast<const OpAttributes*>(kernel);
   auto operation = std::make_unique<PendingOperation>(attributes, kind, context, done);
-  const int tensors = TF_NumInputs(context) - 1;  // the last input is the order handle
-  for (int i = 0; i < tensors; ++i) {
-    const bool added = kind == TFR_ALLGATHER ? operation->AddInput(i) : operation->AddInPlace(i);
-    if (!added) return PendingOperation::Abandon(std::move(operation));
+  if (Prepare<kind, ticket>(context, operation.get())) {
+    PendingOperation::Submit(std::move(operation));
+  } else {
+    PendingOperation::Abandon(std::move(operation));
   }
-  PendingOperation::Submit(std::move(operation));
 }
 
 void DeleteCollective(void* kernel) { delete static_cast<OpAttributes*>(kernel); }
@@ -44,7 +62,7 @@ void ComputeRank(void* /*kernel*/, TF_OpKernelContext* context) {
   const int32_t rank = tfr_rank();
   if (rank < 0) {
     TF_SetStatus(status, ToTensorFlow(TFR_NOT_INITIALIZED),
-                 "tfring is not initialized; call tfring.init() first");
+                 "tfring is not initialised: call tfring.init() first");
     TF_OpKernelContext_Failure(context, status);
     return;
   }
@@ -62,19 +80,20 @@ void Register(const char* op, TF_KernelBuilder* builder) {
   if (!status.ok()) std::fprintf(stderr, "tfring: kernel %s: %s\n", op, TF_Message(status));
 }
 
-template <tfr_kind kind>
+template <tfr_kind kind, Ticket ticket>
 void RegisterCollective(const char* op) {
   Register(op, TF_NewAsyncKernelBuilder(op, "CPU", &CreateCollective<kind>,
-                                        &ComputeCollective<kind>, &DeleteCollective));
+                                        &ComputeCollective<kind, ticket>, &DeleteCollective));
 }
 
 }  // namespace
 
 void RegisterKernels() {
-  RegisterCollective<TFR_ALLREDUCE>("TfringAllreduce");
-  RegisterCollective<TFR_BROADCAST>("TfringBroadcast");
-  RegisterCollective<TFR_ALLGATHER>("TfringAllgather");
-  RegisterCollective<TFR_BARRIER>("TfringBarrier");
+  RegisterCollective<TFR_ALLREDUCE, Ticket::kGiven>("TfringAllreduce");
+  RegisterCollective<TFR_ALLREDUCE, Ticket::kTaken>("TfringAllreduceGradient");
+  RegisterCollective<TFR_BROADCAST, Ticket::kGiven>("TfringBroadcast");
+  RegisterCollective<TFR_ALLGATHER, Ticket::kGiven>("TfringAllgather");
+  RegisterCollective<TFR_BARRIER, Ticket::kNone>("TfringBarrier");
   Register("TfringRank",
            TF_NewKernelBuilder("TfringRank", "CPU", &CreateRank, &ComputeRank, &DeleteRank));
 }

@@ -40,16 +40,24 @@ void RegisterOp(const char* op, std::initializer_list<const char*> inputs,
 }  // namespace
 
 void RegisterOps() {
-  RegisterOp("TfringAllreduce", {"tensors: N * T", "order: resource"}, {"reduced: N * T"},
+  RegisterOp("TfringAllreduce", {"tensors: N * T", "order: resource"},
+             {"reduced: N * T", "ticket: int64"},
              {"N: int >= 1", kTypes, "tensor_name: string", "process_set: int = 0",
               "reduce_op: int", "prescale: string = '1'", "postscale: string = '1'"},
-             SameShapes);
+             ReducedShapes);
+  // Tickets: see tickets.h.
+  RegisterOp("TfringAllreduceGradient", {"tensors: N * T", "ticket: int64", "order: resource"},
+             {"reduced: N * T"},
+             {"N: int >= 1", kTypes, "tensor_name: string", "process_set: int = 0",
+              "reduce_op: int", "prescale: string = '1'", "postscale: string = '1'"},
+             GradientShapes);
   RegisterOp(
-      "TfringBroadcast", {"tensors: N * T", "order: resource"}, {"received: N * T"},
+      "TfringBroadcast", {"tensors: N * T", "order: resource"},
+      {"received: N * T", "ticket: int64"},
       {"N: int >= 1", kTypes, "tensor_name: string", "process_set: int = 0", "root_rank: int"},
-      SameShapes);
+      ReducedShapes);
   RegisterOp("TfringAllgather", {"tensors: N * T", "order: resource"},
-             {"gathered: N * T", "rows: N * int64"},
+             {"gathered: N * T", "rows: N * int64", "ticket: int64"},
              {"N: int >= 1", kTypes, "tensor_name: string", "process_set: int = 0"},
              GatheredShapes);
   RegisterOp("TfringBarrier", {"order: resource"}, {},

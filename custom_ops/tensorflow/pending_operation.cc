@@ -4,6 +4,7 @@
 #include <numeric>
 #include <utility>
 
+#include "tickets.h"
 #include "translate.h"
 
 namespace tfring {
@@ -47,7 +48,11 @@ size_t SizeOf(tfr_dtype dtype) {
 
 PendingOperation::PendingOperation(const OpAttributes& attributes, tfr_kind kind,
                                    TF_OpKernelContext* context, TF_AsyncOpKernelDoneCallback* done)
-    : attributes_(attributes), kind_(kind), context_(context), done_(CopyOf(done)) {}
+    : attributes_(attributes),
+      name_(attributes.name),
+      kind_(kind),
+      context_(context),
+      done_(CopyOf(done)) {}
 
 TensorPointer PendingOperation::Input(int index) {
   TF_Tensor* tensor = nullptr;
@@ -56,7 +61,7 @@ TensorPointer PendingOperation::Input(int index) {
   if (!status_.ok()) return nullptr;
   type_ = TF_TensorType(tensor);
   if (!FromTensorFlow(type_, &dtype_)) {
-    const std::string message = "tensor \"" + attributes_.name + "\" has the data type " +
+    const std::string message = "tensor \"" + name_ + "\" has the data type " +
                                 std::to_string(type_) + " of TensorFlow, which tfring lacks";
     TF_SetStatus(status_, TF_INVALID_ARGUMENT, message.c_str());
     return nullptr;
@@ -95,6 +100,26 @@ bool PendingOperation::AddInput(int index) {
   return true;
 }
 
+bool PendingOperation::GiveTicket(int index) {
+  const int64_t ticket = NextTicket(attributes_.process_set, name_);
+  const TensorPointer output(
+      TF_AllocateOutput(context_, index, TF_INT64, nullptr, 0, sizeof(ticket), status_));
+  if (!status_.ok()) return false;
+  std::memcpy(TF_TensorData(output.get()), &ticket, sizeof(ticket));
+  return true;
+}
+
+bool PendingOperation::TakeTicket(int index) {
+  TF_Tensor* tensor = nullptr;
+  TF_GetInput(context_, index, &tensor, status_);
+  const TensorPointer input(tensor);
+  if (!status_.ok()) return false;
+  int64_t ticket = 0;
+  std::memcpy(&ticket, TF_TensorData(tensor), sizeof(ticket));
+  name_ = NameWithTicket(name_, ticket);
+  return true;
+}
+
 void PendingOperation::Submit(std::unique_ptr<PendingOperation> operation) {
   PendingOperation& self = *operation;
   for (size_t i = 0; i < self.tensors_.size(); ++i) {
@@ -103,7 +128,7 @@ void PendingOperation::Submit(std::unique_ptr<PendingOperation> operation) {
   }
   tfr_request request = {};
   request.struct_size = sizeof(request);
-  request.name = self.attributes_.name.c_str();
+  request.name = self.name_.c_str();
   request.process_set = self.attributes_.process_set;
   request.kind = self.kind_;
   request.dtype = self.dtype_;

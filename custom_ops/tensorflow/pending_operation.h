@@ -24,6 +24,12 @@ class PendingOperation {
   // Adds input `index` to an allgather, whose output is allocated when the size is known.
   bool AddInput(int index);
 
+  // Writes this execution's ticket to output `index`.
+  bool GiveTicket(int index);
+
+  // Names the operation after the ticket in input `index`.
+  bool TakeTicket(int index);
+
   // Hands `operation` to the engine. From here on the engine's callback owns it.
   static void Submit(std::unique_ptr<PendingOperation> operation);
 
@@ -40,6 +46,7 @@ class PendingOperation {
   static void Finish(std::unique_ptr<PendingOperation> operation);
 
   const OpAttributes& attributes_;
+  std::string name_;
   const tfr_kind kind_;
   TF_OpKernelContext* const context_;
   std::function<void()> done_;

@@ -11,8 +11,23 @@ namespace {
 // TensorFlow's own mark of a dimension that is not known yet.
 constexpr size_t kUnknownDim = static_cast<size_t>(-1);
 
-int CountTensors(TF_ShapeInferenceContext* context) {
-  return static_cast<int>(TF_ShapeInferenceContextNumInputs(context)) - 1;
+int CountInputs(TF_ShapeInferenceContext* context) {
+  return static_cast<int>(TF_ShapeInferenceContextNumInputs(context));
+}
+
+void CopyShapes(TF_ShapeInferenceContext* context, int count, TF_Status* status) {
+  const ShapePointer shape(TF_NewShapeHandle());
+  for (int i = 0; i < count; ++i) {
+    TF_ShapeInferenceContextGetInput(context, i, shape.get(), status);
+    if (TF_GetCode(status) != TF_OK) return;
+    TF_ShapeInferenceContextSetOutput(context, i, shape.get(), status);
+    if (TF_GetCode(status) != TF_OK) return;
+  }
+}
+
+void SetScalar(TF_ShapeInferenceContext* context, int index, TF_Status* status) {
+  const ShapePointer scalar(TF_ShapeInferenceContextScalar(context));
+  TF_ShapeInferenceContextSetOutput(context, index, scalar.get(), status);
 }
 
 void SetGatheredShape(TF_ShapeInferenceContext* context, int index, TF_Status* status) {
@@ -38,31 +53,31 @@ void SetGatheredShape(TF_ShapeInferenceContext* context, int index, TF_Status* s
 
 }  // namespace
 
-void SameShapes(TF_ShapeInferenceContext* context, TF_Status* status) {
-  const ShapePointer shape(TF_NewShapeHandle());
-  for (int i = 0; i < CountTensors(context); ++i) {
-    TF_ShapeInferenceContextGetInput(context, i, shape.get(), status);
-    if (TF_GetCode(status) != TF_OK) return;
-    TF_ShapeInferenceContextSetOutput(context, i, shape.get(), status);
-    if (TF_GetCode(status) != TF_OK) return;
-  }
+void ReducedShapes(TF_ShapeInferenceContext* context, TF_Status* status) {
+  const int count = CountInputs(context) - 1;
+  CopyShapes(context, count, status);
+  if (TF_GetCode(status) == TF_OK) SetScalar(context, count, status);
+}
+
+void GradientShapes(TF_ShapeInferenceContext* context, TF_Status* status) {
+  CopyShapes(context, CountInputs(context) - 2, status);
 }
 
 void GatheredShapes(TF_ShapeInferenceContext* context, TF_Status* status) {
   // Outputs whose input has no known rank keep this.
   TF_ShapeInferenceContextSetUnknownShape(context, status);
   const ShapePointer rows(TF_ShapeInferenceContextVectorFromSize(context, kUnknownDim));
-  const int count = CountTensors(context);
+  const int count = CountInputs(context) - 1;
   for (int i = 0; i < count && TF_GetCode(status) == TF_OK; ++i) {
     SetGatheredShape(context, i, status);
     if (TF_GetCode(status) != TF_OK) return;
     TF_ShapeInferenceContextSetOutput(context, count + i, rows.get(), status);
   }
+  if (TF_GetCode(status) == TF_OK) SetScalar(context, 2 * count, status);
 }
 
 void ScalarShape(TF_ShapeInferenceContext* context, TF_Status* status) {
-  const ShapePointer scalar(TF_ShapeInferenceContextScalar(context));
-  TF_ShapeInferenceContextSetOutput(context, 0, scalar.get(), status);
+  SetScalar(context, 0, status);
 }
 
 void NoShapes(TF_ShapeInferenceContext* /*context*/, TF_Status* /*status*/) {}

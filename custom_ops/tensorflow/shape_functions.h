@@ -5,11 +5,16 @@
 
 namespace tfring {
 
-// Output i has the shape of input i; the last input is the `order` handle.
-void SameShapes(TF_ShapeInferenceContext* context, TF_Status* status);
+// The last input of all but TfringRank is the `order` handle.
 
-// Allgather of N tensors: outputs [unknown, input's other dimensions], then N vectors of
-// unknown size.
+// Allreduce and broadcast of N tensors: output i has the shape of input i; then a scalar.
+void ReducedShapes(TF_ShapeInferenceContext* context, TF_Status* status);
+
+// The gradient of the same: N tensors and a scalar come in, N go out.
+void GradientShapes(TF_ShapeInferenceContext* context, TF_Status* status);
+
+// Allgather of N tensors: outputs [unknown, input's other dimensions], N vectors of unknown
+// size, and a scalar.
 void GatheredShapes(TF_ShapeInferenceContext* context, TF_Status* status);
 
 void ScalarShape(TF_ShapeInferenceContext* context, TF_Status* status);

@@ -97,3 +97,54 @@ def second_derivative() -> None:
 
 def test_second_derivative(warm_ranks) -> None:
     warm_ranks(second_derivative)
+
+
+def an_inner_function_called_twice() -> None:
+    import tensorflow as tf
+
+    import tfring
+
+    rank, size = tfring.rank(), tfring.size()
+
+    def late_gradient(x, when: bool):
+        """x, whose gradient takes its time `when`."""
+
+        @tf.custom_gradient
+        def identity(x):
+            def gradient(dy):
+                if when:
+                    dy += 0 * tf.reduce_sum(tf.sort(tf.random.uniform([100_000])))
+                return dy
+
+            return tf.identity(x), gradient
+
+        return identity(x)
+
+    @tf.function
+    def inner(x, kind):
+        if kind == "allreduce":
+            return tfring.allreduce(x, op=tfring.Sum)
+        if kind == "broadcast":
+            return tfring.broadcast(x, size - 1)
+        return tf.reduce_sum(tfring.allgather(x))
+
+    # The gradients of the two calls need nothing of each other, and TensorFlow does not order
+    # them where the tape is outside: one rank comes to the first of them first, one to the
+    # other. They must not be taken for each other.
+    @tf.function
+    def outer(x, kind):
+        first, second = inner(x, kind), inner(10.0 * x, kind)
+        first = late_gradient(first, rank % 2 == 0)
+        return 2.0 * first + 3.0 * late_gradient(second, rank % 2 == 1)
+
+    x = tf.Variable(1.0)
+    for kind in ("allreduce", "broadcast", "allgather"):
+        expected = 0.0 if kind == "broadcast" and rank < size - 1 else size * (2.0 + 30.0)
+        for _ in range(6):
+            with tf.GradientTape() as tape:
+                loss = outer(x, kind)
+            assert tape.gradient(loss, x) == expected, kind
+
+
+def test_an_inner_function_called_twice(warm_ranks) -> None:
+    warm_ranks(an_inner_function_called_twice)
