@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+
 from harness.rank_pool import RankPool, RanksFailed
 
 RunRanks = Callable[..., list[Any]]
