@@ -1,0 +1,179 @@
+"""The launcher's end of the connection to a host's agent."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+import traceback
+from collections import deque
+from collections.abc import Sequence
+
+from tfring import config
+from tfring.launcher.agent import Agent
+from tfring.launcher.hosts import Host, Placement
+from tfring.launcher.messages import MAGIC, Decoder, Kind, Message, ProtocolError, encode
+from tfring.launcher.ssh import Ssh
+from tfring.launcher.worker import WorkerSpec, signal_group
+
+_MOST_NOISE = 1 << 20
+_STDERR_LINES = 10
+_WAIT_S = 5.0
+
+
+class HostLink:
+    """A host, its agent and the ranks there.
+
+    Attributes:
+        host: The host.
+        placements: Its ranks.
+        report: Descriptor to read the agent's messages from.
+        stderr: Descriptor of ssh's standard error; None for this machine.
+        ready: Whether the agent has said HELLO.
+        last_words: Last lines of ssh's standard error.
+    """
+
+    def __init__(self, placements: Sequence[Placement], report: int, stderr: int | None) -> None:
+        self.placements = tuple(placements)
+        self.host: Host = self.placements[0].host
+        self.report = report
+        self.stderr = stderr
+        self.ready = False
+        self.last_words: deque[str] = deque(maxlen=_STDERR_LINES)
+        self._decoder = Decoder()
+        self._noise: bytearray | None = bytearray()
+        self._worker_pids: set[int] = set()
+
+    def feed(self, data: bytes) -> list[Message]:
+        """The messages that `data` completes.
+
+        Raises:
+            ProtocolError: The other side is no agent of ours.
+        """
+        if self._noise is not None:
+            self._noise += data
+            noise, found, data = bytes(self._noise).partition(MAGIC)
+            if not found:
+                if len(noise) > _MOST_NOISE:
+                    raise ProtocolError("its shell prints without end")
+                return []
+            self._noise = None
+        messages = self._decoder.feed(data)
+        for message in messages:
+            if message.kind is Kind.HELLO:
+                self.ready = True
+            elif message.kind is Kind.STARTED:
+                self._worker_pids.add(int(message.json()["pid"]))
+        return messages
+
+    def start(self, specs: Sequence[WorkerSpec]) -> None:
+        """Has the agent start the workers."""
+        self._send(encode(Kind.START, payload={"workers": [spec.to_json() for spec in specs]}))
+
+    def stop(self, grace_s: float) -> None:
+        """Has the agent end all workers: SIGTERM, and SIGKILL `grace_s` seconds later."""
+        self._send(encode(Kind.STOP, payload={"grace_s": grace_s}))
+
+    def close(self) -> int:
+        """Ends the connection, and with it whatever still runs; the agent's exit status."""
+        raise NotImplementedError
+
+    def _send(self, data: bytes) -> None:
+        raise NotImplementedError
+
+
+class LocalLink(HostLink):
+    """The agent of this machine: a fork of the launcher, which must have one thread."""
+
+    def __init__(self, placements: Sequence[Placement]) -> None:
+        control_read, self._control = os.pipe()
+        report, report_write = os.pipe()
+        self._pid = os.fork()
+        if self._pid == 0:
+            os.close(self._control)
+            os.close(report)
+            _run_agent(control_read, report_write)
+        os.close(control_read)
+        os.close(report_write)
+        super().__init__(placements, report, None)
+
+    def _send(self, data: bytes) -> None:
+        try:
+            os.write(self._control, data)
+        except BrokenPipeError:
+            pass  # its end shows at `report`
+
+    def close(self) -> int:
+        os.close(self._control)
+        os.close(self.report)
+        deadline = time.monotonic() + _WAIT_S
+        pid, status = os.waitpid(self._pid, os.WNOHANG)
+        while pid == 0 and time.monotonic() < deadline:
+            time.sleep(0.005)
+            pid, status = os.waitpid(self._pid, os.WNOHANG)
+        if pid == 0:
+            os.kill(self._pid, signal.SIGKILL)
+            _, status = os.waitpid(self._pid, 0)
+        if status != 0:
+            # The agent was killed. Its workers' own death is arranged (see Worker), that of
+            # their children is not.
+            for worker in self._worker_pids:
+                signal_group(worker, signal.SIGKILL)
+        return os.waitstatus_to_exitcode(status)
+
+
+class SshLink(HostLink):
+    """The agent of another machine."""
+
+    def __init__(self, placements: Sequence[Placement], ssh: Ssh) -> None:
+        self._process = subprocess.Popen(
+            ssh.command(placements[0].host.name),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            bufsize=0,
+            # Out of reach of the terminal's Ctrl-C: the agent is asked to stop first.
+            start_new_session=True,
+        )
+        assert self._process.stdout is not None and self._process.stderr is not None
+        super().__init__(placements, self._process.stdout.fileno(), self._process.stderr.fileno())
+
+    def _send(self, data: bytes) -> None:
+        assert self._process.stdin is not None
+        view = memoryview(data)
+        try:
+            while view:
+                view = view[self._process.stdin.write(view) or 0 :]
+        except BrokenPipeError:
+            pass
+
+    def close(self) -> int:
+        process = self._process
+        assert process.stdin is not None and process.stdout is not None
+        assert process.stderr is not None
+        process.stdin.close()
+        try:
+            process.wait(_WAIT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait(_WAIT_S)
+        process.stdout.close()
+        process.stderr.close()
+        return process.returncode
+
+
+def _run_agent(control: int, report: int) -> None:
+    """The life of the forked process."""
+    status = 1
+    try:
+        os.setsid()
+        null = os.open(os.devnull, os.O_RDWR)
+        os.dup2(null, 0)
+        os.dup2(null, 1)
+        Agent(control, report, config.environment()).run()
+        status = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(status)
