@@ -191,7 +191,7 @@ class Job:
                 self._start_workers()
             elif now >= self._start_deadline:
                 self._end(
-                    1,
+                    2,
                     f"no answer from {', '.join(silent)} within "
                     f"{self._spec.start_timeout_s:g} s (--timeout-start)",
                 )
@@ -205,17 +205,22 @@ class Job:
             self._end(1, "standard input has closed; ending all workers")
 
     def _on_stderr(self, link: HostLink) -> None:
-        assert link.stderr is not None
+        if link not in self._links or link.stderr is None:
+            return  # closed by another event of the same turn
         data = os.read(link.stderr, _CHUNK)
         if not data:
             self._selector.unregister(link.stderr)
             return
         lines = data.decode("utf-8", "replace").splitlines()
-        link.last_words.extend(lines)
-        for line in lines:
-            self._output.say(f"{link.host.name}: {line}")
+        link.last_words.extend(line for line in lines if line.strip())
+        # Before, it is banners and the like, or the reason of a failure: see _lost.
+        if link.ready or self._spec.verbose:
+            for line in lines:
+                self._output.say(f"{link.host.name}: {line}")
 
     def _on_report(self, link: HostLink) -> None:
+        if link not in self._links:
+            return
         data = os.read(link.report, _CHUNK)
         try:
             messages = link.feed(data)
@@ -281,15 +286,15 @@ class Job:
         status = self._close(link)
         if not missing or self._status is not None:
             return
-        ranks = ", ".join(map(str, missing))
         if link.ready:
-            text = f"lost the connection to {link.host.name} with rank(s) {ranks}"
+            ranks = ", ".join(map(str, missing))
+            text = f"lost {link.host.name}, where these ranks ran: {ranks}"
         else:
-            text = f"cannot reach {link.host.name} by ssh (exit status {status})"
-        hint = next((line for line in reversed(link.last_words) if line.strip()), "")
-        if "No module named" in hint:
-            hint += "; install tfring there, or name its Python with --remote-python"
-        self._end(1 if link.ready else 2, f"{text}: {hint}" if hint else text)
+            text = f"cannot start on {link.host.name}; ssh ended with status {status}"
+        said = list(link.last_words)
+        if any("No module named" in line for line in said):
+            said.append("(install tfring there, or name its Python with --remote-python)")
+        self._end(1 if link.ready else 2, "\n  ".join([text, *said]))
 
     def _end(self, status: int, text: str) -> None:
         """Ends the job; only the first call has an effect."""
