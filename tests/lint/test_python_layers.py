@@ -37,7 +37,8 @@ GROUPS = [
 ]
 # All that the launcher may import besides the standard library.
 LAUNCHER_MAY_IMPORT = {
-    *("tfring.config", "tfring.errors", "tfring.native", "tfring.launcher", "cloudpickle"),
+    *("tfring.config", "tfring.errors", "tfring.native", "tfring.network_interface"),
+    *("tfring.launcher", "cloudpickle"),
 }
 
 
