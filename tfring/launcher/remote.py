@@ -6,7 +6,6 @@ What it shall do comes through standard input; nothing secret is on its command 
 from __future__ import annotations
 
 import os
-import sys
 
 from tfring import config
 from tfring.launcher.agent import Agent
@@ -23,4 +22,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

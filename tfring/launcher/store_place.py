@@ -15,11 +15,12 @@ class StorePlace:
     """A store being served.
 
     Attributes:
-        address: host:port, as workers shall use it.
+        host: Address of this machine, as workers shall use it.
         secret: What workers must know.
+        server: The server.
     """
 
-    address: str
+    host: str
     secret: str
     server: StoreServer
 
@@ -41,9 +42,13 @@ class StorePlace:
             host = address_towards(remote_hosts)
         else:
             host = "127.0.0.1"
-        server = StoreServer(host, 0, secret=secret)
-        shown = f"[{host}]" if ":" in host else host
-        return cls(f"{shown}:{server.port}", secret, server)
+        return cls(host, secret, StoreServer(host, 0, secret=secret))
+
+    @property
+    def address(self) -> str:
+        """host:port; an IPv6 address in brackets."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.server.port}"
 
     def variables(self) -> dict[str, str]:
         """What a worker's environment needs to find the store."""
