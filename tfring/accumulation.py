@@ -27,6 +27,7 @@ from tfring.reduce_op import ReduceOp
 from tfring.reduction import GradientReduction
 
 
+@tf.autograph.experimental.do_not_convert
 def reduce_once_per_update(
     reduction: GradientReduction,
     optimizer: Any,

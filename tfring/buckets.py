@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 
-DEFAULT_BUCKET_BYTES = 25 * 1024 * 1024
 # The first bucket of a data type is small, so that the first transfer starts early.
 FIRST_BUCKET_BYTES = 1024 * 1024
 
@@ -21,7 +20,7 @@ def plan_buckets(
     sizes: Sequence[int],
     dtypes: Sequence[Hashable],
     *,
-    bucket_bytes: int = DEFAULT_BUCKET_BYTES,
+    bucket_bytes: int,
     first_bucket_bytes: int = FIRST_BUCKET_BYTES,
 ) -> list[list[int]]:
     """Packs tensors into buckets of one data type each.

@@ -49,8 +49,9 @@ def DistributedOptimizer(
         compression: An object with `compress(tensor) -> (tensor, context)` and
             `decompress(tensor, context) -> tensor`, applied to dense gradients on their
             way; for instance to send them as float16.
-        bucket_bytes: Bytes of gradients that travel in one operation; 25 MiB by default.
-            Less overlaps better with backpropagation, more costs fewer operations.
+        bucket_bytes: Bytes of gradients that travel in one operation; by default the setting
+            of that name, which is 25 MiB. Less overlaps better with backpropagation, more
+            costs fewer operations.
         sparse_as_dense: Reduce the gradient of an embedding as a dense tensor. By default
             (`tf.IndexedSlices`) the rows that any rank used are gathered.
         process_set: The ranks that train together; all by default.

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import tensorflow as tf
 
 from tfring import engine, ops, xla
-from tfring.buckets import DEFAULT_BUCKET_BYTES, plan_buckets
+from tfring.buckets import plan_buckets
 from tfring.errors import NotInitializedError
 from tfring.keras_hooks import overwritten_by_gradient
 from tfring.process_sets import ProcessSet
@@ -36,7 +36,7 @@ class GradientReduction:
     Attributes:
         op: `Average`, `Sum`, ...
         compression: Applied to dense gradients on their way; None for none.
-        bucket_bytes: Size of a bucket; None for the default.
+        bucket_bytes: Size of a bucket; None for the setting of that name.
         sparse_as_dense: Make `tf.IndexedSlices` dense tensors before reducing them.
         process_set: The ranks that train together; None for all.
         name: First part of the operations' names. By default they are named after the
@@ -75,6 +75,7 @@ class GradientReduction:
             )
         return (self.process_set.size() if self.process_set else engine.size()) == 1
 
+    @tf.autograph.experimental.do_not_convert
     def reduce(self, gradients: Sequence[Any]) -> list[Any]:
         """Reduces gradients, in the order of the variables; each bucket is one operation.
 
@@ -171,7 +172,7 @@ class GradientReduction:
         if xla.is_tracing():
             # An operation blocks a thread there, and none starts before the others' inputs.
             return [indices]
-        limit = self.bucket_bytes or DEFAULT_BUCKET_BYTES
+        limit = self.bucket_bytes or engine.config().bucket_bytes
         sizes = [_bytes(tensor, limit) for tensor in dense.values()]
         dtypes = [tensor.dtype for tensor in dense.values()]
         plan = plan_buckets(sizes, dtypes, bucket_bytes=limit)
@@ -210,6 +211,7 @@ def mark_reduced(gradients: Sequence[Any]) -> None:
         _graphs_with_marks.add(tf.compat.v1.get_default_graph())
 
 
+@tf.autograph.experimental.do_not_convert
 def reduced_already(gradients: Sequence[Any]) -> bool:
     """Whether `DistributedGradientTape` has reduced these gradients.
 

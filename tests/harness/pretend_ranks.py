@@ -14,6 +14,7 @@ import pytest
 import tensorflow as tf
 
 from tfring import engine, ops
+from tfring.config import Config
 from tfring.reduce_op import ReduceOp
 
 
@@ -67,7 +68,6 @@ def install(monkeypatch: pytest.MonkeyPatch) -> Pretend:
     """Puts two pretended ranks in the engine's place, until the test ends."""
     pretend = Pretend()
     monkeypatch.setattr(engine, "is_initialized", lambda: True)
-    monkeypatch.setattr(engine, "size", lambda: 2)
-    monkeypatch.setattr(engine, "rank", lambda: 0)
+    monkeypatch.setattr(engine, "config", lambda: Config(rank=0, size=2))
     monkeypatch.setattr(ops, "grouped_allreduce", pretend.grouped_allreduce)
     return pretend

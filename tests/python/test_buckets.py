@@ -47,4 +47,4 @@ def test_wrong_arguments() -> None:
     with pytest.raises(ValueError, match="bucket_bytes: expected at least 1, received 0"):
         plan_buckets([1], [F], bucket_bytes=0)
     with pytest.raises(ValueError, match="zip"):
-        plan_buckets([1, 2], [F])
+        plan_buckets([1, 2], [F], bucket_bytes=8)

@@ -113,7 +113,7 @@ def test_every_option_acts_on_reduced_gradients(cls, variation, graph, pretend) 
 
 def check_against_plain_keras(cls: Any, options: dict[str, Any], graph: bool) -> None:
     try:
-        cls(learning_rate=0.05, **options).apply(gradients(0), variables())
+        cls(learning_rate=0.05, **options).apply([*map(dense, gradients(0))], variables())
     except AttributeError as error:
         pytest.skip(f"in Keras {keras.__version__} {cls.__name__} itself fails: {error}")
     optimizer = DistributedOptimizer(cls(learning_rate=0.05, **options))
