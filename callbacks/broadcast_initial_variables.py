@@ -1,0 +1,194 @@
+"""`BroadcastInitialVariables`: all ranks begin with one model and stay in step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from tfring import engine, objects
+from tfring.callbacks.agreed_steps import AgreedSteps
+from tfring.errors import InvalidArgumentError, MismatchError
+from tfring.keras_hooks import accumulator_ids
+from tfring.optimizer import require_distributed
+from tfring.seed import differ_by_rank, seed_states
+from tfring.variables import broadcast_variables
+
+
+class BroadcastInitialVariables(keras.callbacks.Callback):
+    """Gives every rank the weights and the optimizer state of one, before the first step.
+
+    Initial values may come from chance or, on that rank, from a checkpoint. The optimizer is
+    built beforehand, and so is a model that Keras would build with the first batch. The
+    states of random generators are not copied: where ranks have the same ones, dropout and
+    augmentation are made to differ.
+
+    It also makes sure, before the first step, of what would otherwise hang or go wrong
+    silently: that the optimizer is distributed, that the ranks have the same model, and that
+    they take equally many steps. If they have different numbers of batches, every epoch ends
+    on all ranks with the shortest, with a warning. If a number is unknown they agree before
+    each batch whether all have another, at the price of a small allreduce.
+
+    Example:
+
+    >>> model.fit(train, callbacks=[tfring.callbacks.BroadcastInitialVariables(), ...])
+
+    Args:
+        root_rank: Whose values count.
+
+    Raises:
+        InvalidArgumentError: When training begins: the optimizer is not distributed, or the
+            model can't be built without a step. Call it on a batch first.
+        MismatchError: When training begins: the ranks have different models.
+    """
+
+    def __init__(self, root_rank: int = 0) -> None:
+        super().__init__()
+        self.root_rank = root_rank
+        self._function: Any = None
+        self._synchronised = 0
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        """Keras calls it."""
+        require_distributed(self.model)
+        if engine.size() == 1:
+            return
+        own = (self.params.get("steps"), _is_built(self.model))
+        everyone = objects.allgather_object(own, name="fit/begin")
+        batches = [number for number, _ in everyone]
+        self._steps = AgreedSteps(batches, self.model.steps_per_execution)
+        if engine.rank() == 0:
+            self._steps.warn(batches)
+        if self._steps.needed:
+            # One dictionary for all callbacks: schedules by batch must be the same everywhere.
+            self.params["steps"] = self._steps.limit
+        self._synchronised = 0
+        # All ranks now, or all with their first batch.
+        if all(built for _, built in everyone):
+            self._broadcast()
+        self._wrap()
+
+    def on_train_end(self, logs: Any = None) -> None:
+        """Keras calls it."""
+        self._unwrap()
+
+    def _wrap(self) -> None:
+        """Puts this callback before Keras's train function, which is there already."""
+        self._unwrap()
+        self._function = self.model.train_function
+        self.model.train_function = self._first_steps
+
+    def _unwrap(self) -> None:
+        current = self.model.train_function
+        # A training that failed has left its callback there.
+        while isinstance(owner := getattr(current, "__self__", None), BroadcastInitialVariables):
+            current = owner._function
+        self.model.train_function = current
+
+    def _first_steps(self, iterator: Any) -> Any:
+        if not self._synchronised:
+            _build(self.model, iterator.element_spec)
+            self._broadcast()
+        result = self._run(iterator)
+        self._require_nothing_new()
+        if self._steps.needed:
+            self.model.train_function = self._later_steps
+        else:
+            self._unwrap()
+        return result
+
+    def _later_steps(self, iterator: Any) -> Any:
+        return self._run(iterator)
+
+    def _run(self, iterator: Any) -> Any:
+        if self._steps.needed:
+            return self._steps.run(self._function, iterator)
+        return self._function(iterator)
+
+    def _broadcast(self) -> None:
+        state = _state_of(self.model)
+        seeds = seed_states(self.model)
+        own = (
+            [(v.path, str(v.dtype), tuple(v.shape)) for v in state],
+            [keras.ops.convert_to_numpy(v) for v in seeds],
+        )
+        everyone = objects.allgather_object(own, name="fit/variables")
+        _require_same([described for described, _ in everyone])
+        broadcast_variables(state, self.root_rank, name="initial_variables")
+        others = [values for _, values in everyone[: engine.rank()]]
+        differ_by_rank(seeds, [values for values in others if len(values) == len(seeds)])
+        self._synchronised = len(self.model.weights)
+
+    def _require_nothing_new(self) -> None:
+        new = self.model.weights[self._synchronised :]
+        if new:
+            names = ", ".join(variable.path for variable in new[:5])
+            raise InvalidArgumentError(
+                f"model {self.model.name!r} has made weights in its first training step, too late "
+                f"for all ranks to begin with the same: {names}. Build it before fit, for "
+                "instance by calling it on a batch"
+            )
+
+
+def _is_built(model: Any) -> bool:
+    # A model with a train_step of its own (GANs) may never be called itself.
+    return model.built or (model.layers and all(layer.built for layer in model.layers))
+
+
+def _build(model: Any, element_spec: Any) -> None:
+    """Builds a model from what its data looks like; no computation, no data."""
+    if _is_built(model):
+        return
+    data = element_spec if isinstance(element_spec, tuple) else (element_spec,)
+    try:
+        inputs = tf.nest.map_structure(
+            lambda spec: keras.KerasTensor(spec.shape, spec.dtype.name), data[0]
+        )
+        model(inputs)
+    except Exception as error:
+        raise InvalidArgumentError(
+            f"model {model.name!r} is not built, and building it from its data ({data[0]}) failed: "
+            f"{error}. Build it before fit, for instance by calling it on a batch"
+        ) from error
+
+
+def _state_of(model: Any) -> list[Any]:
+    """Weights and optimizer state; of a model with several optimizers that of all.
+
+    Gradients that an optimizer is accumulating are a rank's own.
+    """
+    if model.optimizer is not None and not model.optimizer.built:
+        model.optimizer.build(model.trainable_variables)
+    optimizers = [
+        value
+        for value in (model.optimizer, *vars(model).values())
+        if isinstance(value, keras.optimizers.Optimizer)
+    ]
+    state = {id(variable): variable for variable in model.weights}
+    for optimizer in optimizers:
+        local = accumulator_ids(optimizer)
+        state.update({id(v): v for v in optimizer.variables if id(v) not in local})
+    return list(state.values())
+
+
+def _require_same(everyone: list[list[tuple[str, str, tuple[int, ...]]]]) -> None:
+    for rank, described in enumerate(everyone):
+        for position in range(max(len(described), len(everyone[0]))):
+            first, here = (
+                row[position] if position < len(row) else None for row in (everyone[0], described)
+            )
+            # Keras numbers layers over the whole process, so names may differ.
+            if (first and first[1:]) != (here and here[1:]):
+                raise MismatchError(
+                    f"the ranks have different models: variable {position} is {_text(first)} on "
+                    f"rank 0 and {_text(here)} on rank {rank} (of {len(everyone[0])} and "
+                    f"{len(described)} variables of model and optimizer)"
+                )
+
+
+def _text(described: tuple[str, str, tuple[int, ...]] | None) -> str:
+    if described is None:
+        return "missing"
+    path, dtype, shape = described
+    return f"{path} ({dtype}, shape {shape})"

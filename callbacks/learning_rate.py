@@ -1,0 +1,78 @@
+"""Changing an optimizer's learning rate, as warm-up and schedules do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import numpy as np
+
+from tfring.errors import InvalidArgumentError
+from tfring.keras_hooks import inner_optimizers
+
+
+class LearningRate:
+    """The learning rate of a model's optimizer.
+
+    With momentum correction the velocity of SGD is scaled along. Keras keeps v = m v - lr g,
+    so v is in units of the learning rate of earlier steps: when the rate rises tenfold, past
+    gradients would count for a tenth. (Goyal et al., "Accurate, Large Minibatch SGD", 2017,
+    section 3, remark 3.) Adam and its kind keep gradients without the rate and need none.
+
+    Args:
+        model: Compiled.
+        momentum_correction: Whether to do that.
+
+    Raises:
+        InvalidArgumentError: The model has no optimizer with a rate that can be set.
+    """
+
+    def __init__(self, model: Any, *, momentum_correction: bool = True) -> None:
+        optimizer = getattr(model, "optimizer", None)
+        if optimizer is None:
+            raise InvalidArgumentError(f"model {model.name!r} has no optimizer; compile it first")
+        self._momentum_correction = momentum_correction
+        self._optimizers = [optimizer, *inner_optimizers(optimizer)]
+        self._optimizer = optimizer
+        try:
+            self.set(self.get())
+        except (TypeError, ValueError, AttributeError) as error:
+            raise InvalidArgumentError(
+                f"the learning rate of optimizer {optimizer.name!r} can't be set: {error}. "
+                "Create it with a number as learning_rate, not with a LearningRateSchedule of "
+                "Keras"
+            ) from error
+
+    def get(self) -> float:
+        """The rate now."""
+        return float(keras.ops.convert_to_numpy(self._optimizer.learning_rate))
+
+    def set(self, rate: float) -> None:
+        """Changes it."""
+        rate = float(np.float32(rate))  # as it will be kept
+        old = self.get()
+        self._optimizer.learning_rate = rate
+        if self._momentum_correction and old > 0 and rate != old:
+            for optimizer in self._optimizers:
+                _scale_velocity(optimizer, rate / old)
+
+
+def _scale_velocity(optimizer: Any, factor: float) -> None:
+    if isinstance(optimizer, keras.optimizers.SGD) and optimizer.built and factor > 0:
+        for velocity in optimizer.momentums:
+            velocity.assign(velocity * factor)
+
+
+def steps_of_epoch(given: int | None, params: dict[str, Any] | None) -> int:
+    """Batches an epoch: as given, or as Keras has found.
+
+    Raises:
+        InvalidArgumentError: Neither is known.
+    """
+    steps = given or (params or {}).get("steps")
+    if not steps:
+        raise InvalidArgumentError(
+            "steps_per_epoch: the length of the training data is unknown, so tell how many "
+            "batches an epoch has"
+        )
+    return int(steps)
