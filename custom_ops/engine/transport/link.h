@@ -22,7 +22,8 @@ struct ConstBytes {
 class FrameSink {
  public:
   virtual ~FrameSink() = default;
-  // `payload` is valid during the call only. Frames of a peer come in the order sent.
+  // `payload` is valid during the call only, and aligned to 64 bytes. Frames of a peer come
+  // in the order sent.
   virtual void OnFrame(int peer, const FrameHeader& header, const uint8_t* payload) = 0;
   // The link is gone, once, and says why: closed, reset, protocol violation.
   virtual void OnClosed(int peer, const Status& why) = 0;
@@ -42,7 +43,8 @@ class Link {
   virtual void Send(const FrameHeader& header, const ConstBytes* pieces, size_t count,
                     uint64_t* completed) = 0;
 
-  // Takes a control frame at any time, in order with all others; copies the payload.
+  // Takes a control frame at any time, in order with all others; copies the payload, which
+  // has header.bytes, at most kMaxFrameBytes.
   virtual void SendControl(const FrameHeader& header, const std::string& payload) = 0;
 
   // Ends every reference to `completed` and to the payloads counted by it: what has not

@@ -113,24 +113,17 @@ TEST(RingTellsTheProducerWhenThereIsTheRoomItWaitsFor) {
   Ring ring(LeastRingCapacity(400));
   RingProducer producer = ring.Producer();
   RingConsumer consumer = ring.Consumer();
-  int frames = 0;
-  while (producer.Fits(100)) {
-    Write(producer, std::string(100, 'x'));
-    ++frames;
-  }
+  while (producer.Fits(100)) Write(producer, std::string(100, 'x'));
   EXPECT_FALSE(producer.WaitForRoom(400));
-  int freed = 0;
   FrameHeader header;
   const uint8_t* payload = nullptr;
   while (!consumer.TakeProducerWaits()) {
     ASSERT_TRUE(consumer.Read(&header, &payload) == RingConsumer::Outcome::kFrame);
-    EXPECT_FALSE(producer.Fits(400)) << "was told too late";
     consumer.Free();
-    ++freed;
   }
   EXPECT_TRUE(producer.Fits(400));
-  EXPECT_LE(freed, frames);
-  EXPECT_FALSE(consumer.TakeProducerWaits());
+  EXPECT_FALSE(consumer.empty()) << "there must be something left to do meanwhile";
+  EXPECT_FALSE(consumer.TakeProducerWaits()) << "once";
 }
 
 TEST(RingConsumerNoticesPositionsThatCannotBe) {

@@ -1,5 +1,6 @@
 #include "transport/shm/ring.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace tfring {
@@ -68,7 +69,10 @@ bool RingProducer::TakeConsumerWaits() {
 }
 
 bool RingProducer::WaitForRoom(size_t payload) {
-  const uint64_t needed = NeededConsumed(payload);
+  // Woken for every frame that is freed, the two sides would take turns; so the producer
+  // sleeps until half of the ring is free, while the consumer works on the other half.
+  const uint64_t half = published_ > capacity_ / 2 ? published_ - capacity_ / 2 : 0;
+  const uint64_t needed = std::max(NeededConsumed(payload), half);
   control_->producer_waits.store(needed, std::memory_order_seq_cst);
   // Not by way of the acquire load: it might be taken before the store above.
   return control_->consumed.load(std::memory_order_seq_cst) >= needed;

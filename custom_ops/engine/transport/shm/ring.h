@@ -62,7 +62,7 @@ class RingProducer {
   // Whether the consumer must be woken for what has been written; then only once.
   bool TakeConsumerWaits();
 
-  // Before sleeping for want of room: true when there is room by now.
+  // Before sleeping for want of room: true when there is ample room by now.
   bool WaitForRoom(size_t payload);
   void StopWaiting() { ClearWait(control_->producer_waits); }
 

@@ -31,8 +31,11 @@ Result<std::unique_ptr<SharedRings>> SharedRings::Map(Fd fd, size_t bytes, bool 
   return std::unique_ptr<SharedRings>(new SharedRings(std::move(fd), memory, bytes, maker));
 }
 
-Result<std::unique_ptr<SharedRings>> SharedRings::Make(size_t capacity) {
-  capacity = std::clamp(capacity, kLeastCapacity, kMostCapacity) / kRingAlign * kRingAlign;
+Result<std::unique_ptr<SharedRings>> SharedRings::Make(size_t payload_bytes) {
+  // So much in frames of the largest size, and their headers besides.
+  const size_t frames = (payload_bytes + kMaxFrameBytes - 1) / kMaxFrameBytes;
+  const size_t wanted = payload_bytes / kRingAlign * kRingAlign + frames * kRingAlign;
+  const size_t capacity = std::clamp(wanted, kLeastCapacity, kMostCapacity);
   const size_t bytes = 2 * (sizeof(RingControl) + capacity);
   Fd fd(memfd_create("tfring", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd.valid()) return ErrnoStatus("memfd_create");

@@ -13,8 +13,8 @@ namespace tfring {
 
 class SharedRings {
  public:
-  // capacity of each ring in bytes; raised to what two of the largest frames need.
-  static Result<std::unique_ptr<SharedRings>> Make(size_t capacity);
+  // payload_bytes: of the frames that each ring holds; at least two of the largest.
+  static Result<std::unique_ptr<SharedRings>> Make(size_t payload_bytes);
   // The same memory, from the descriptor that the peer passed; checked.
   static Result<std::unique_ptr<SharedRings>> Attach(Fd fd);
   ~SharedRings();
