@@ -80,13 +80,54 @@ def buckets() -> None:
     assert compare("Adam", {}, wrap={"bucket_bytes": 1}, steps=4) == 4 * 6
 
 
-def applied(optimizer, *variables):
+def buckets_in_the_graph() -> None:
+    """A bucket waits for its own gradients only; all that changes waits for all buckets."""
+    import keras
+    import tensorflow as tf
+
+    from harness import training
+
+    model, loss_fn = training.classifier(), training.loss()
+    optimizer = keras.optimizers.AdamW(weight_decay=0.1, use_ema=True)
+    apply = applied(optimizer, *model.trainable_variables, bucket_bytes=1)
+
+    @tf.function
+    def step(x, y):
+        with tf.GradientTape() as tape:
+            loss = loss_fn(y, model(x))
+        return apply.python_function(*tape.gradient(loss, model.trainable_variables))
+
+    graph = step.get_concrete_function(*training.examples(4)).graph
+    buckets = [op for op in graph.get_operations() if op.type == "TfringAllreduce"]
+    assert len(buckets) == 6
+    first = ancestors(buckets[0])
+    assert not first & set(buckets)
+    assert not [op for op in first if op in {tensor.op for tensor in buckets[-1].inputs[:-1]}]
+    changes = [op for op in graph.get_operations() if op.type.startswith("Assign")]
+    assert len(changes) >= 6 * 5 + 1  # decay, two slots, update, average; iterations
+    for change in changes:
+        assert set(buckets) <= ancestors(change), change.name
+
+
+def ancestors(op) -> set:
+    """All operations that run before one."""
+    seen: set = set()
+    pending = [op]
+    while pending:
+        current = pending.pop()
+        before = {tensor.op for tensor in current.inputs} | set(current.control_inputs)
+        pending.extend(before - seen)
+        seen |= before
+    return seen
+
+
+def applied(optimizer, *variables, **options):
     """A traced function that applies its arguments."""
     import tensorflow as tf
 
     import tfring
 
-    optimizer = tfring.DistributedOptimizer(optimizer)
+    optimizer = tfring.DistributedOptimizer(optimizer, **options)
     optimizer.build(list(variables))
     return tf.function(lambda *gradients: optimizer.apply(gradients, variables))
 
@@ -114,7 +155,17 @@ def overwrite() -> None:
 
 
 @pytest.mark.parametrize(
-    "check", [clip, average_and_decay, schedule, accumulate, sparse, buckets, overwrite]
+    "check",
+    [
+        clip,
+        average_and_decay,
+        schedule,
+        accumulate,
+        sparse,
+        buckets,
+        buckets_in_the_graph,
+        overwrite,
+    ],
 )
 def test_optimizer_options(warm_ranks, check) -> None:
     warm_ranks(check)

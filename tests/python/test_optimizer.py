@@ -402,6 +402,18 @@ def test_gradients_of_the_tape_are_not_reduced_again(graph: bool, pretend: Prete
             wrap(apply_changed)()
 
 
+def test_one_rank_trains_as_without_tfring() -> None:
+    tfring.init()
+    try:
+        model, plain = trained_model(DistributedOptimizer("adam")), trained_model("adam")
+    finally:
+        tfring.shutdown()
+    for value, other in zip(
+        values(model.optimizer, model.weights), values(plain.optimizer, plain.weights), strict=True
+    ):
+        np.testing.assert_array_equal(value, other)
+
+
 # ---- Wrapping ------------------------------------------------------------------------------
 
 
@@ -489,6 +501,7 @@ def test_copies_are_distributed_too(make_copy: Any, plain: Any, pretend: Pretend
 
 
 def trained_model(optimizer: Any) -> keras.Model:
+    keras.utils.set_random_seed(0)
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3), keras.layers.Dense(1)])
     model.compile(optimizer, keras.losses.MeanSquaredError())
     x = np.random.default_rng(0).standard_normal((8, 4)).astype("float32")
