@@ -11,6 +11,7 @@ import numpy as np
 
 from tfring import engine, objects
 from tfring.monitoring.metric_state import Reduction, global_state
+from tfring.moving_averages import average_moving_averages
 
 Logs = dict[str, Any]
 
@@ -26,6 +27,9 @@ class AverageMetrics(keras.callbacks.Callback):
     All callbacks, before and after this one, see the same logs on every rank, validation
     included, and so does the caller of `evaluate`. Keras's EarlyStopping, ReduceLROnPlateau
     and ModelCheckpoint decide alike everywhere. Logs of single batches stay a rank's own.
+
+    Before validation they also average what BatchNormalization has computed from each rank's
+    own data (`tfring.moving_averages`), so that all evaluate, and save, the same model.
 
     A metric of your own says how its state is reduced by an attribute `tfring_reduce`; see
     `tfring.monitoring.metric_state.state_variables`. Values that a `train_step` of your own
@@ -51,6 +55,7 @@ class AverageMetrics(keras.callbacks.Callback):
         super().__init__()
         self._reductions = dict(reductions or {})
         self._fitting = False
+        self._testing = False
         self._warned = False
 
     def on_train_begin(self, logs: Any = None) -> None:
@@ -65,11 +70,14 @@ class AverageMetrics(keras.callbacks.Callback):
 
     def on_test_begin(self, logs: Any = None) -> None:
         """Keras calls it."""
+        self._testing = True
         if not self._fitting:
+            average_moving_averages(self.model)
             self._install()
 
     def on_test_end(self, logs: Any = None) -> None:
         """Keras calls it."""
+        self._testing = False
         if not self._fitting:
             self._remove()
 
@@ -93,6 +101,8 @@ class AverageMetrics(keras.callbacks.Callback):
 
     def _global_logs(self, logs_of_keras: Callable[[], Any], logs: Any) -> Any:
         """The same logs for all ranks; those of the lowest that had any data."""
+        if not self._testing:  # an epoch of training has ended, validation comes next
+            average_moving_averages(self.model)
         idle = not logs
         before = {} if idle else self.model.get_metrics_result()
         with global_state(self.model.metrics, reductions=self._reductions):

@@ -31,7 +31,7 @@ GROUPS = [
     ["tfring.reduction", "tfring.variables"],
     ["tfring.accumulation"],
     ["tfring.reducing_optimizer"],
-    ["tfring.gradient_tape", "tfring.optimizer", "tfring.seed"],
+    ["tfring.gradient_tape", "tfring.moving_averages", "tfring.optimizer", "tfring.seed"],
     ["tfring.data", "tfring.monitoring"],
     ["tfring.callbacks"],
 ]
