@@ -34,6 +34,22 @@ def variables_of(environ: Variables) -> dict[str, str]:
     return {}
 
 
+def _whole(environ: Variables, name: str, default: int | None = None) -> int:
+    """A variable's whole number; `default` when the launcher has not set it."""
+    text = environ.get(name, "" if default is None else str(default))
+    if not re.fullmatch(r"[0-9]{1,9}", text):
+        raise InvalidArgumentError(f"{name}: expected a whole number, 0 or more, received {text!r}")
+    return int(text)
+
+
+def _count(environ: Variables, name: str, default: int | None = None) -> int:
+    """The same for a number of something, of which there is at least one."""
+    value = _whole(environ, name, default)
+    if value == 0:
+        raise InvalidArgumentError(f"{name}: expected a whole number, 1 or more, received 0")
+    return value
+
+
 def _meeting(job: str, address: str, rank: int) -> dict[str, str]:
     digest = hashlib.sha256(f"tfring {job} of user {os.getuid()}".encode()).hexdigest()
     port = _FIRST_PORT + int(digest[:8], 16) % (_LAST_PORT - _FIRST_PORT + 1)
@@ -75,9 +91,9 @@ def _address_on_one_host(rank_count: int, local_size: int, launcher: str) -> str
 
 
 def _open_mpi(environ: Variables) -> dict[str, str]:
-    rank, size = int(environ["OMPI_COMM_WORLD_RANK"]), int(environ["OMPI_COMM_WORLD_SIZE"])
-    local_size = int(environ.get("OMPI_COMM_WORLD_LOCAL_SIZE", size))
-    local_rank = int(environ.get("OMPI_COMM_WORLD_LOCAL_RANK", rank))
+    rank, size = _whole(environ, "OMPI_COMM_WORLD_RANK"), _count(environ, "OMPI_COMM_WORLD_SIZE")
+    local_size = _count(environ, "OMPI_COMM_WORLD_LOCAL_SIZE", size)
+    local_rank = _whole(environ, "OMPI_COMM_WORLD_LOCAL_RANK", rank)
     job = environ.get("PMIX_NAMESPACE") or environ.get("OMPI_MCA_ess_base_jobid", "")
     # "JOB;tcp://10.0.0.5,192.168.0.5:41455": where mpirun runs, which is rank 0's host too
     # unless a host file says otherwise.
@@ -91,9 +107,9 @@ def _open_mpi(environ: Variables) -> dict[str, str]:
 
 
 def _pmi(environ: Variables) -> dict[str, str]:
-    rank, size = int(environ["PMI_RANK"]), int(environ["PMI_SIZE"])
-    local_size = int(environ.get("MPI_LOCALNRANKS", size))
-    local_rank = int(environ.get("MPI_LOCALRANKID", rank))
+    rank, size = _whole(environ, "PMI_RANK"), _count(environ, "PMI_SIZE")
+    local_size = _count(environ, "MPI_LOCALNRANKS", size)
+    local_rank = _whole(environ, "MPI_LOCALRANKID", rank)
     job = environ.get("PMI_JOBID") or environ.get("PMI_PORT", "")
     address = _address_on_one_host(size, local_size, "mpiexec")
     place = _place_by_blocks(rank, size, local_rank, local_size)
@@ -101,10 +117,15 @@ def _pmi(environ: Variables) -> dict[str, str]:
 
 
 def _slurm(environ: Variables) -> dict[str, str]:
-    rank, size = int(environ["SLURM_PROCID"]), int(environ["SLURM_STEP_NUM_TASKS"])
-    node = int(environ.get("SLURM_NODEID", 0))
+    rank, size = _whole(environ, "SLURM_PROCID"), _count(environ, "SLURM_STEP_NUM_TASKS")
+    node = _whole(environ, "SLURM_NODEID", 0)
     tasks = tasks_per_node(environ.get("SLURM_STEP_TASKS_PER_NODE", str(size)))
-    local_rank = int(environ.get("SLURM_LOCALID", rank))
+    if node >= len(tasks):
+        raise InvalidArgumentError(
+            f"SLURM_NODEID: expected less than {len(tasks)}, the hosts that "
+            f"SLURM_STEP_TASKS_PER_NODE has, received {node}"
+        )
+    local_rank = _whole(environ, "SLURM_LOCALID", rank)
     hosts = node_names(environ.get("SLURM_STEP_NODELIST", "localhost"))
     address = "127.0.0.1" if len(tasks) == 1 else hosts[0]
     job = f"{environ.get('SLURM_JOB_ID', '')}.{environ.get('SLURM_STEP_ID', '')}"
@@ -116,15 +137,15 @@ def _slurm(environ: Variables) -> dict[str, str]:
 
 
 def _torchrun(environ: Variables) -> dict[str, str]:
-    rank, size = int(environ["RANK"]), int(environ["WORLD_SIZE"])
-    local_size = int(environ.get("LOCAL_WORLD_SIZE", size))
-    group = int(environ.get("GROUP_RANK", rank // local_size))
-    groups = int(environ.get("GROUP_WORLD_SIZE", -(-size // local_size)))
+    rank, size = _whole(environ, "RANK"), _count(environ, "WORLD_SIZE")
+    local_size = _count(environ, "LOCAL_WORLD_SIZE", size)
+    group = _whole(environ, "GROUP_RANK", rank // local_size)
+    groups = _count(environ, "GROUP_WORLD_SIZE", -(-size // local_size))
     # The port itself is taken by torchrun's own store.
     job = f"{environ.get('TORCHELASTIC_RUN_ID', '')} {environ.get('MASTER_PORT', '')}"
     address = environ.get("MASTER_ADDR", "127.0.0.1")
     return {
-        **_place(rank, size, int(environ.get("LOCAL_RANK", rank)), local_size, group, groups),
+        **_place(rank, size, _whole(environ, "LOCAL_RANK", rank), local_size, group, groups),
         "TFRING_HOST_ID": str(group),
         "TFRING_GENERATION": environ.get("TORCHELASTIC_RESTART_COUNT", "0"),
         **_meeting(f"torchrun {job}", address, rank),
@@ -132,10 +153,10 @@ def _torchrun(environ: Variables) -> dict[str, str]:
 
 
 def _horovodrun(environ: Variables) -> dict[str, str]:
-    rank, size = int(environ["HOROVOD_RANK"]), int(environ["HOROVOD_SIZE"])
-    local_size = int(environ.get("HOROVOD_LOCAL_SIZE", size))
-    cross_rank = int(environ.get("HOROVOD_CROSS_RANK", rank // local_size))
-    cross_size = int(environ.get("HOROVOD_CROSS_SIZE", -(-size // local_size)))
+    rank, size = _whole(environ, "HOROVOD_RANK"), _count(environ, "HOROVOD_SIZE")
+    local_size = _count(environ, "HOROVOD_LOCAL_SIZE", size)
+    cross_rank = _whole(environ, "HOROVOD_CROSS_RANK", rank // local_size)
+    cross_size = _count(environ, "HOROVOD_CROSS_SIZE", -(-size // local_size))
     # horovodrun's host; rank 0's too unless the first host of -H is another.
     address = "127.0.0.1"
     if local_size != size:
@@ -143,7 +164,7 @@ def _horovodrun(environ: Variables) -> dict[str, str]:
             size, local_size, "horovodrun"
         )
     job = environ.get("HOROVOD_GLOO_RENDEZVOUS_PORT", "")
-    local_rank = int(environ.get("HOROVOD_LOCAL_RANK", rank))
+    local_rank = _whole(environ, "HOROVOD_LOCAL_RANK", rank)
     return {
         **_place(rank, size, local_rank, local_size, cross_rank, cross_size),
         "TFRING_HOST_ID": environ.get("HOROVOD_HOSTNAME", str(cross_rank)),
@@ -174,16 +195,33 @@ def node_names(text: str) -> list[str]:
     >>> node_names("gpu[1-2,07],login")
     ['gpu1', 'gpu2', 'gpu07', 'login']
     """
-    names: list[str] = []
-    for prefix, ranges, suffix in re.findall(r"([^,\[]+)(?:\[([^\]]*)\])?([^,\[]*)", text):
-        if not ranges:
-            names.append(prefix + suffix)
-            continue
-        for item in ranges.split(","):
-            first, _, last = item.partition("-")
-            for number in range(int(first), int(last or first) + 1):
-                names.append(f"{prefix}{number:0{len(first)}d}{suffix}")
-    return names
+    entry = r"(?:[^,\[\]]|\[[0-9,-]+\])+"
+    if not re.fullmatch(f"{entry}(?:,{entry})*", text):
+        raise _no_node_list(text)
+    try:
+        return [name for part in re.findall(entry, text) for name in _expanded(part)]
+    except ValueError:
+        raise _no_node_list(text) from None
+
+
+def _expanded(entry: str) -> list[str]:
+    prefix, bracket, rest = entry.partition("[")
+    if not bracket:
+        return [entry]
+    ranges, _, suffix = rest.partition("]")
+    numbers = []
+    for item in ranges.split(","):
+        first, _, last = item.partition("-")
+        numbers += [
+            f"{number:0{len(first)}d}" for number in range(int(first), int(last or first) + 1)
+        ]
+    return [prefix + number + tail for number in numbers for tail in _expanded(suffix)]
+
+
+def _no_node_list(text: str) -> InvalidArgumentError:
+    return InvalidArgumentError(
+        f"SLURM_STEP_NODELIST: expected e.g. gpu[1-2,07],login, received {text!r}"
+    )
 
 
 _LAUNCHERS: list[tuple[tuple[str, ...], Callable[[Variables], dict[str, str]]]] = [

@@ -152,7 +152,31 @@ def test_bad_tasks_per_node():
         ("a,b", ["a", "b"]),
         ("gpu[1-2,07],login", ["gpu1", "gpu2", "gpu07", "login"]),
         ("n[08-10]-ib", ["n08-ib", "n09-ib", "n10-ib"]),
+        ("r[1-2]n[7,9]", ["r1n7", "r1n9", "r2n7", "r2n9"]),
     ],
 )
 def test_node_names(text, names):
     assert node_names(text) == names
+
+
+@pytest.mark.parametrize("text", ["", "a[1", "a[]", "a[-1]", "a,,b", "a[x]"])
+def test_bad_node_names(text):
+    with pytest.raises(InvalidArgumentError, match="SLURM_STEP_NODELIST: expected e.g."):
+        node_names(text)
+
+
+@pytest.mark.parametrize(
+    ("environ", "name", "value"),
+    [
+        (OPEN_MPI, "OMPI_COMM_WORLD_RANK", "x"),
+        (OPEN_MPI, "OMPI_COMM_WORLD_LOCAL_SIZE", "0"),
+        (MPICH, "PMI_SIZE", ""),
+        (SLURM, "SLURM_PROCID", "-1"),
+        (SLURM, "SLURM_NODEID", "4"),
+        (TORCHRUN, "WORLD_SIZE", "four"),
+        (HOROVODRUN, "HOROVOD_CROSS_SIZE", "0"),
+    ],
+)
+def test_bad_values_are_named(environ, name, value):
+    with pytest.raises(InvalidArgumentError, match=f"{name}: expected .*received"):
+        variables_of({**environ, name: value})
