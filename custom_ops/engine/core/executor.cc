@@ -47,6 +47,7 @@ void Executor::Start(Program program, const FlatBuffer* buffer, Reducer reducer)
 Status Executor::OnData(int member, const uint8_t* data, size_t bytes) {
   Peer& peer = peers_[member];
   peer.started = true;
+  peer.arrived += bytes;
   received_bytes_ += static_cast<int64_t>(bytes);
   if (bytes % reducer_.element_bytes() != 0) {
     return {Code::kInternal, "a frame of " + std::to_string(bytes) +
@@ -225,7 +226,7 @@ bool Executor::HasFramesToLeave() const {
 
 bool Executor::needs(int member) const {
   const Peer& peer = peers_[member];
-  return peer.next_receive < peer.receives.size() || peer.next_send < peer.sends.size();
+  return peer.arrived < peer.expected || peer.next_send < peer.sends.size();
 }
 
 bool Executor::all_started() const {

@@ -74,6 +74,7 @@ class Executor {
     uint64_t frames_left = 0;   // counted by the link
     size_t sent = 0;            // bytes of the whole stream, over all programs
     size_t expected = 0;        // likewise
+    size_t arrived = 0;         // likewise, what is aside included
     bool started = false;       // its first bytes are here
     bool ready = false;
     bool blocked = false;  // the link had no room

@@ -170,6 +170,19 @@ TEST(DataSentBeforeLeavingArrives) {
   }
 }
 
+// The others may not have used all that the first to leave had sent: a part may wait for the
+// word of a third rank.
+TEST(LeavingRightAfterABarrierHarmsNobody) {
+  for (int round = 0; round < 150; ++round) {
+    Cluster cluster(OnOneHost(3));
+    cluster.Run([](Engine& engine, int) {
+      const Status status = RunRequest(engine, BarrierRequest("end"));
+      EXPECT_EQ(status.message(), std::string());
+      engine.ShutDown();
+    });
+  }
+}
+
 TEST(StalledOperationFailsEverywhereAndNamesTheMissing) {
   ClusterOptions options = OnOneHost(3);
   options.adjust = [](EngineOptions& engine) {
