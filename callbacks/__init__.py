@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from tfring.callbacks.average_metrics import AverageMetrics
-from tfring.callbacks.average_statistics import AverageStatistics
 from tfring.callbacks.broadcast_initial_variables import BroadcastInitialVariables
 from tfring.callbacks.learning_rate_schedule import LearningRateSchedule
 from tfring.callbacks.learning_rate_warmup import LearningRateWarmup
@@ -12,7 +11,6 @@ from tfring.callbacks.tensorboard import TensorBoard
 
 __all__ = [
     "AverageMetrics",
-    "AverageStatistics",
     "BroadcastInitialVariables",
     "LearningRateSchedule",
     "LearningRateWarmup",

@@ -1,4 +1,4 @@
-"""Batch statistics that are those of all ranks."""
+"""`AverageStatistics`: moving averages that are those of all ranks."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from typing import Any
 
 import keras
 
-from tfring import engine, ops
-from tfring.reduce_op import ReduceOp
+from tfring.moving_averages import average_moving_averages
 
 
 class AverageStatistics(keras.callbacks.Callback):
@@ -16,7 +15,7 @@ class AverageStatistics(keras.callbacks.Callback):
     BatchNormalization keeps a moving mean and variance of the batches it has seen, and each
     rank sees its own. Before each evaluation and at the end of each epoch this callback
     makes them the mean over all ranks: validation, checkpoints and the final model no longer
-    depend on the rank. Models without such weights need it not.
+    depend on the rank. `AverageMetrics` does so too; this one is for training without it.
 
     Put it before callbacks that save the model.
 
@@ -28,24 +27,8 @@ class AverageStatistics(keras.callbacks.Callback):
 
     def on_test_begin(self, logs: Any = None) -> None:
         """Keras calls it."""
-        self._average()
+        average_moving_averages(self.model)
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         """Keras calls it."""
-        self._average()
-
-    def _average(self) -> None:
-        weights = [
-            weight
-            for weight in self.model.non_trainable_weights
-            if keras.backend.is_float_dtype(weight.dtype)
-        ]
-        if not weights or engine.size() == 1:
-            return
-        means = ops.grouped_allreduce(
-            [weight.value for weight in weights],
-            op=ReduceOp.AVERAGE,
-            name="average_statistics",
-        )
-        for weight, mean in zip(weights, means, strict=True):
-            weight.assign(mean)
+        average_moving_averages(self.model)
