@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import multiprocessing
+import signal
+import socket
+import subprocess
+import sys
+import time
 
 import numpy as np
 import pytest
@@ -87,3 +92,38 @@ def test_a_forked_child_is_told_why_it_has_no_engine(alone):
     child.start()
     assert "forked" in queue.get(timeout=30)
     child.join(30)
+
+
+INTERRUPTED_INIT = """
+import signal, sys
+import tfring
+signal.signal(signal.SIGINT, signal.default_int_handler)
+try:
+    tfring.init(tfring.Config.from_environment(
+        rank=0, size=2, local_size=2, store=sys.argv[1], store_serve=True, start_timeout_s=3600
+    ))
+except KeyboardInterrupt:
+    print("interrupted", tfring.is_initialized())
+"""
+
+
+def test_ctrl_c_ends_the_wait_for_other_ranks():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = free.getsockname()
+    command = [sys.executable, "-c", INTERRUPTED_INIT, f"{address[0]}:{address[1]}"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            # It serves the store, so it is in init; nobody else comes.
+            deadline = time.monotonic() + 60
+            while time.monotonic() < deadline and process.poll() is None:
+                with socket.socket() as probe:
+                    if probe.connect_ex(address) == 0:
+                        break
+                time.sleep(0.05)
+            process.send_signal(signal.SIGINT)
+            output, _ = process.communicate(timeout=60)
+        finally:
+            process.kill()
+    assert output == "interrupted False\n"
+    assert process.returncode == 0
