@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -30,6 +31,7 @@ The exit status is 0 when all workers succeed, else that of the first that faile
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line `arguments` (default: the process's) to its exit status."""
+    _open_standard_streams()
     parser = _parser()
     options = parser.parse_args(arguments)
     if options.check_build:
@@ -84,8 +86,27 @@ def _run(options: argparse.Namespace, command: list[str], signals: StopSignals) 
         grace_s=options.grace,
         end_with_stdin=options.end_with_stdin,
         verbose=options.verbose,
+        directory=_directory(),
     )
     return Job(spec, output, signals).run()
+
+
+def _open_standard_streams() -> None:
+    """Opens those that the caller has closed, or pipes would get their numbers."""
+    for descriptor in (0, 1, 2):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+
+
+def _directory() -> str:
+    try:
+        return os.getcwd()
+    except FileNotFoundError:
+        raise LaunchError(
+            "the working directory, where the workers shall run, has been deleted"
+        ) from None
 
 
 def _hosts(options: argparse.Namespace) -> list[Host]:

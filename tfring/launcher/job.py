@@ -39,6 +39,7 @@ class JobSpec:
         command: The command line of every worker.
         placements: Which rank runs where.
         ssh: How to reach other hosts.
+        directory: Working directory of every worker.
         variables: Environment variables of every worker, on top of its host's.
         remote_variables: More of them for workers on other hosts; `variables` win.
         network_interface: Interface of this machine for the store; "" to find it out.
@@ -46,12 +47,12 @@ class JobSpec:
         grace_s: Seconds between SIGTERM and SIGKILL when workers are ended.
         end_with_stdin: End the job when standard input closes.
         verbose: Report each start and end.
-        directory: Working directory of every worker.
     """
 
     command: Sequence[str]
     placements: Sequence[Placement]
     ssh: Ssh
+    directory: str
     variables: dict[str, str] = field(default_factory=dict)
     remote_variables: dict[str, str] = field(default_factory=dict)
     network_interface: str = ""
@@ -59,7 +60,6 @@ class JobSpec:
     grace_s: float = 5.0
     end_with_stdin: bool = False
     verbose: bool = False
-    directory: str = field(default_factory=os.getcwd)
 
 
 class Job:
