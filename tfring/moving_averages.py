@@ -44,7 +44,7 @@ def average_moving_averages(model: Any, *, name: str = "moving_averages") -> int
     own = np.frombuffer(digests, np.uint8).reshape(1, len(values), -1)
     everyone = arrays.allgather_array(own, name=f"{name}/digests")
     different = np.flatnonzero((everyone != everyone[0]).any(axis=(0, 2)))
-    means = [i for i in different if np.issubdtype(np.asarray(values[i]).dtype, np.floating)]
+    means = [i for i in different if np.issubdtype(values[i].dtype, np.floating)]
     copies = [i for i in different if i not in means]
     wide = [values[i].astype(np.float64) for i in means]
     results = arrays.allreduce_arrays(wide, name=f"{name}/means")
