@@ -22,6 +22,8 @@ from tfring.launcher.worker import Worker, WorkerSpec, adopt_orphans, end_orphan
 _CHUNK = 1 << 16
 # How long children of an ended worker may hold its output open.
 _DRAIN_S = 1.0
+# Between SIGTERM and SIGKILL when the agent itself has been told by a signal.
+_SIGNALLED_GRACE_S = 5.0
 _CONTROL = "control"
 _WAKEUP = "wakeup"
 
@@ -45,6 +47,7 @@ class Agent:
         self._exited: dict[int, float] = {}  # rank -> until when its output may take
         self._stop_deadline: float | None = None
         self._told_to_start = False
+        self._stop_signal = False
         self._selector = selectors.DefaultSelector()
 
     def run(self) -> None:
@@ -59,8 +62,9 @@ class Agent:
         # Ctrl-C goes to the launcher, which knows what to do.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGPIPE, signal.SIG_IGN)
-        signal.signal(signal.SIGTERM, _give_up)
-        signal.signal(signal.SIGHUP, _give_up)
+        # The whole machine, or the batch job, is being ended: as if told to stop.
+        signal.signal(signal.SIGTERM, self._note_stop_signal)
+        signal.signal(signal.SIGHUP, self._note_stop_signal)
         self._selector.register(self._control, selectors.EVENT_READ, (_CONTROL, 0, Kind.START))
         self._selector.register(wakeup_read, selectors.EVENT_READ, (_WAKEUP, 0, Kind.START))
         try:
@@ -82,6 +86,8 @@ class Agent:
                 os.read(wakeup, 4096)
             else:
                 self._read_output(key.fd, rank, kind)
+        if self._stop_signal and self._stop_deadline is None:
+            self._stop(_SIGNALLED_GRACE_S)
         self._notice_exits()
         self._finish_drained()
         if self._stop_deadline is not None and time.monotonic() >= self._stop_deadline:
@@ -111,12 +117,18 @@ class Agent:
                 if not self._start(spec, len(specs)):
                     break
         elif message.kind is Kind.STOP:
-            self._told_to_start = True
-            self._stop_deadline = time.monotonic() + float(request["grace_s"])
-            for worker in self._workers.values():
-                worker.signal(signal.SIGTERM)
-            for rank in self._exited:
-                self._exited[rank] = self._stop_deadline
+            self._stop(float(request["grace_s"]))
+
+    def _stop(self, grace_s: float) -> None:
+        self._told_to_start = True
+        self._stop_deadline = time.monotonic() + grace_s
+        for worker in self._workers.values():
+            worker.signal(signal.SIGTERM)
+        for rank in self._exited:
+            self._exited[rank] = self._stop_deadline
+
+    def _note_stop_signal(self, number: int, frame: object) -> None:
+        self._stop_signal = True
 
     def _start(self, spec: WorkerSpec, local_size: int) -> bool:
         environment = {**self._environment, **spec.variables}
@@ -192,10 +204,6 @@ class Agent:
         view = memoryview(data)
         while view:
             view = view[os.write(self._report, view) :]
-
-
-def _give_up(number: int, frame: object) -> None:
-    raise EOFError
 
 
 def _why_not_started(error: OSError | ValueError, spec: WorkerSpec) -> dict[str, Any]:

@@ -44,7 +44,13 @@ def thread_variables(cores: int, local_size: int, environment: Mapping[str, str]
     if any(environment.get(name) for name in _THREAD_VARIABLES):
         return {}
     share = max(1, cores // local_size)
-    return dict.fromkeys(_THREAD_VARIABLES, str(share))
+    return {
+        "OMP_NUM_THREADS": str(share),
+        "TF_NUM_INTRAOP_THREADS": str(share),
+        # Collectives hold no thread while they run, but another operation that blocks (a
+        # py_function) would keep the only thread from starting them.
+        "TF_NUM_INTEROP_THREADS": str(max(2, share)),
+    }
 
 
 def requested_variables(requests: Iterable[str], environment: Mapping[str, str]) -> dict[str, str]:

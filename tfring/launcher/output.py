@@ -11,7 +11,6 @@ import os
 import re
 import select
 import shutil
-import sys
 import time
 from collections import deque
 from collections.abc import Callable
@@ -102,6 +101,7 @@ class Console:
         self._stopping = stopping
         self._terminal = os.isatty(descriptor)
         self._status = b""
+        self._given_up = False
 
     def line(self, text: bytes) -> None:
         """Writes a line."""
@@ -119,15 +119,20 @@ class Console:
         self._write((b"\r\x1b[K" if self._status else b"") + text)
         self._status = text
 
+    def take_status(self) -> bytes:
+        """Removes the line that is being redrawn and returns it."""
+        taken = self._status
+        self.status(b"")
+        return taken
+
     def _write(self, data: bytes) -> None:
         view = memoryview(data)
-        waited_since: float | None = None
-        while view:
+        stopping_since: float | None = None
+        while view and not self._given_up:
             if not select.select([], [self._descriptor], [], 0.5)[1]:
                 if self._stopping():
-                    waited_since = waited_since or time.monotonic()
-                    if time.monotonic() - waited_since > _GIVE_UP_S:
-                        return
+                    stopping_since = stopping_since or time.monotonic()
+                    self._given_up = time.monotonic() - stopping_since > _GIVE_UP_S
                 continue
             try:
                 view = view[os.write(self._descriptor, view[:_PIPE_BUF]) :]
@@ -166,6 +171,7 @@ class Output:
         self._tails: dict[int, deque[bytes]] = {}
         self._files: dict[int, BinaryIO] = {}
         self._file_trouble = False
+        self._bar_of: tuple[int, bool] | None = None
         if directory is not None:
             try:
                 directory.mkdir(parents=True, exist_ok=True)
@@ -184,14 +190,21 @@ class Output:
         for line in assembler.feed(data):
             self._line(rank, line, console)
         redrawn = assembler.redrawn
-        console.status(self._decorated(rank, redrawn) if redrawn else b"")
+        if redrawn:
+            self._bar_of = (rank, is_error)
+            console.status(self._decorated(rank, redrawn))
+        elif self._bar_of == (rank, is_error):
+            self._bar_of = None
+            console.status(b"")
 
     def finish(self, rank: int) -> None:
         """A worker has ended: writes lines that lack their end, closes its file."""
         for is_error, console in self._consoles.items():
             assembler = self._assemblers.pop((rank, is_error), None)
             if assembler is not None:
-                console.status(b"")
+                if self._bar_of == (rank, is_error):
+                    self._bar_of = None
+                    console.status(b"")
                 for line in assembler.finish():
                     self._line(rank, line, console)
         file = self._files.pop(rank, None)
@@ -205,11 +218,19 @@ class Output:
     def say(self, text: str) -> None:
         """Writes a message of the launcher itself to standard error."""
         for line in text.splitlines():
-            self._consoles[True].line(f"tfringrun: {line}".encode())
+            self._put(f"tfringrun: {line}".encode(), self._consoles[True])
 
     def _line(self, rank: int, line: bytes, console: Console) -> None:
         self._tails.setdefault(rank, deque(maxlen=_TAIL_LINES)).append(line)
-        console.line(self._decorated(rank, line))
+        self._put(self._decorated(rank, line), console)
+
+    def _put(self, line: bytes, console: Console) -> None:
+        # Both may be the same terminal: the other's bar must not begin this line.
+        others = [other for other in self._consoles.values() if other is not console]
+        bars = [other.take_status() for other in others]
+        console.line(line)
+        for other, bar in zip(others, bars, strict=True):
+            other.status(bar)
 
     def _decorated(self, rank: int, line: bytes) -> bytes:
         parts = []
@@ -236,9 +257,3 @@ class Output:
             # A full disk must not end a training run; its output is on the console still.
             self._file_trouble = True
             self.say(f"--output-dir {self._directory}: {error.strerror}; no longer writing there")
-
-
-def console_output() -> Output:
-    """Plain output, for messages before a job exists."""
-    sys.stdout.flush()
-    return Output()
