@@ -22,6 +22,8 @@ from tfring.launcher.worker import Worker, WorkerSpec, adopt_orphans, end_orphan
 _CHUNK = 1 << 16
 # How long children of an ended worker may hold its output open.
 _DRAIN_S = 1.0
+# Exit status of an agent whose workers had to end because of a signal to it.
+STOPPED = 4
 # Between SIGTERM and SIGKILL when the agent itself has been told by a signal.
 _SIGNALLED_GRACE_S = 5.0
 _CONTROL = "control"
@@ -50,8 +52,8 @@ class Agent:
         self._stop_signal = False
         self._selector = selectors.DefaultSelector()
 
-    def run(self) -> None:
-        """Serves until all workers have ended or the launcher is gone."""
+    def run(self) -> int:
+        """Serves until all workers have ended or the launcher is gone; the exit status."""
         adopt_orphans()
         wakeup_read, wakeup_write = os.pipe()
         os.set_blocking(wakeup_write, False)
@@ -76,6 +78,7 @@ class Agent:
         finally:
             self._kill_all()
             end_orphans()
+        return STOPPED if self._stop_signal else 0
 
     def _turn(self, wakeup: int) -> None:
         for key, _ in self._selector.select(self._seconds_to_wait()):

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Sequence
 
 from tfring import config
-from tfring.launcher.agent import Agent
+from tfring.launcher.agent import STOPPED, Agent
 from tfring.launcher.hosts import Host, Placement
 from tfring.launcher.messages import MAGIC, Decoder, Kind, Message, ProtocolError, encode
 from tfring.launcher.ssh import Ssh
@@ -43,7 +43,7 @@ class HostLink:
         self.last_words: deque[str] = deque(maxlen=_STDERR_LINES)
         self._decoder = Decoder()
         self._noise: bytearray | None = bytearray()
-        self._worker_pids: set[int] = set()
+        self._worker_pids: dict[int, int] = {}  # by rank
 
     def feed(self, data: bytes) -> list[Message]:
         """The messages that `data` completes.
@@ -64,7 +64,10 @@ class HostLink:
             if message.kind is Kind.HELLO:
                 self.ready = True
             elif message.kind is Kind.STARTED:
-                self._worker_pids.add(int(message.json()["pid"]))
+                self._worker_pids[message.rank] = int(message.json()["pid"])
+            elif message.kind is Kind.FINISHED:
+                # The number may pass to another process.
+                self._worker_pids.pop(message.rank, None)
         return messages
 
     def start(self, specs: Sequence[WorkerSpec]) -> None:
@@ -115,12 +118,13 @@ class LocalLink(HostLink):
         if pid == 0:
             os.kill(self._pid, signal.SIGKILL)
             _, status = os.waitpid(self._pid, 0)
-        if status != 0:
+        exit_status = os.waitstatus_to_exitcode(status)
+        if exit_status not in (0, STOPPED):
             # The agent was killed. Its workers' own death is arranged (see Worker), that of
             # their children is not.
-            for worker in self._worker_pids:
+            for worker in self._worker_pids.values():
                 signal_group(worker, signal.SIGKILL)
-        return os.waitstatus_to_exitcode(status)
+        return exit_status
 
 
 class SshLink(HostLink):
@@ -171,8 +175,7 @@ def _run_agent(control: int, report: int) -> None:
         null = os.open(os.devnull, os.O_RDWR)
         os.dup2(null, 0)
         os.dup2(null, 1)
-        Agent(control, report, config.environment()).run()
-        status = 0
+        status = Agent(control, report, config.environment()).run()
     except BaseException:
         traceback.print_exc()
     finally:

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tfring.launcher.addresses import is_this_machine
+from tfring.launcher.agent import STOPPED
 from tfring.launcher.environment import placement_variables
 from tfring.launcher.host_link import HostLink, LocalLink, SshLink
 from tfring.launcher.hosts import Host, Placement
@@ -284,6 +285,9 @@ class Job:
             except (BlockingIOError, KeyError):
                 pass
         status = self._close(link)
+        if status == STOPPED:
+            # Even if its workers took SIGTERM for a reason to exit with status 0.
+            self._end(1, f"a signal ended the workers on {link.host.name}")
         if not missing or self._status is not None:
             return
         if link.ready:
