@@ -15,6 +15,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from tfring.launcher.cores import usable_cores
 from tfring.launcher.environment import thread_variables
 from tfring.launcher.messages import MAGIC, Decoder, Kind, Message, ProtocolError, encode
 from tfring.launcher.worker import Worker, WorkerSpec, adopt_orphans, end_orphans
@@ -135,7 +136,7 @@ class Agent:
 
     def _start(self, spec: WorkerSpec, local_size: int) -> bool:
         environment = {**self._environment, **spec.variables}
-        environment.update(thread_variables(len(os.sched_getaffinity(0)), local_size, environment))
+        environment.update(thread_variables(usable_cores(), local_size, environment))
         try:
             if not os.path.isdir(spec.directory):
                 raise OSError(errno.ENOTDIR, "no such directory", spec.directory)

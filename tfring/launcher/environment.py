@@ -14,7 +14,6 @@ from tfring.launcher.hosts import Placement
 # paths, same installation.
 _FORWARDED_NAMES = {"LD_LIBRARY_PATH", "PATH", "PYTHONPATH"}
 _FORWARDED_PREFIXES = ("KERAS_", "MKL_", "OMP_", "TFRING_", "TF_", "XLA_")
-_THREAD_VARIABLES = ("OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS")
 
 
 def placement_variables(placement: Placement) -> dict[str, str]:
@@ -32,25 +31,26 @@ def placement_variables(placement: Placement) -> dict[str, str]:
 
 
 def thread_variables(cores: int, local_size: int, environment: Mapping[str, str]) -> dict[str, str]:
-    """Each worker's share of the cores, unless the user has set any of these variables.
+    """Each worker's share of the cores, in those variables that the user has not set.
 
-    Without it every worker would start as many threads as the host has cores.
+    Without it every worker would start as many threads as the host has cores. TensorFlow
+    reads the two that begin with TF_; OMP_NUM_THREADS is for NumPy, SciPy and the like, and
+    its being set (some sites do so for every login) says nothing about TensorFlow.
 
     Args:
         cores: Cores of the host that the workers may use.
         local_size: Workers on the host.
         environment: What is set already.
     """
-    if any(environment.get(name) for name in _THREAD_VARIABLES):
-        return {}
     share = max(1, cores // local_size)
-    return {
+    variables = {
         "OMP_NUM_THREADS": str(share),
         "TF_NUM_INTRAOP_THREADS": str(share),
         # Collectives hold no thread while they run, but another operation that blocks (a
         # py_function) would keep the only thread from starting them.
         "TF_NUM_INTEROP_THREADS": str(max(2, share)),
     }
+    return {name: value for name, value in variables.items() if not environment.get(name)}
 
 
 def requested_variables(requests: Iterable[str], environment: Mapping[str, str]) -> dict[str, str]:

@@ -187,24 +187,22 @@ class Output:
         self._keep(rank, data)
         assembler = self._assemblers.setdefault((rank, is_error), LineAssembler())
         console = self._consoles[is_error]
-        for line in assembler.feed(data):
+        lines = assembler.feed(data)
+        if lines:
+            self._remove_bar(rank, is_error)
+        for line in lines:
             self._line(rank, line, console)
         redrawn = assembler.redrawn
         if redrawn:
             self._bar_of = (rank, is_error)
             console.status(self._decorated(rank, redrawn))
-        elif self._bar_of == (rank, is_error):
-            self._bar_of = None
-            console.status(b"")
 
     def finish(self, rank: int) -> None:
         """A worker has ended: writes lines that lack their end, closes its file."""
         for is_error, console in self._consoles.items():
             assembler = self._assemblers.pop((rank, is_error), None)
             if assembler is not None:
-                if self._bar_of == (rank, is_error):
-                    self._bar_of = None
-                    console.status(b"")
+                self._remove_bar(rank, is_error)
                 for line in assembler.finish():
                     self._line(rank, line, console)
         file = self._files.pop(rank, None)
@@ -223,6 +221,11 @@ class Output:
     def _line(self, rank: int, line: bytes, console: Console) -> None:
         self._tails.setdefault(rank, deque(maxlen=_TAIL_LINES)).append(line)
         self._put(self._decorated(rank, line), console)
+
+    def _remove_bar(self, rank: int, is_error: bool) -> None:
+        if self._bar_of == (rank, is_error):
+            self._bar_of = None
+            self._consoles[is_error].status(b"")
 
     def _put(self, line: bytes, console: Console) -> None:
         # Both may be the same terminal: the other's bar must not begin this line.
