@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 
 from harness.launched import LIMIT_S, PYTHON, TFRINGRUN, Launched, bash, tfringrun
+from tfring.launcher.cores import usable_cores
 
 
 def test_who_the_workers_are() -> None:
-    names = "RANK SIZE LOCAL_RANK LOCAL_SIZE CROSS_RANK CROSS_SIZE HOST_ID".split()
+    names = ["RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE", "CROSS_RANK", "CROSS_SIZE", "HOST_ID"]
     script = "echo " + " ".join(f"$TFRING_{name}" for name in names)
     result = tfringrun("-np", "3", *bash(script))
     assert result.returncode == 0, result.stderr
@@ -53,11 +54,12 @@ def test_the_secret_is_on_no_command_line() -> None:
 def test_threads_are_shared_out_unless_the_user_says() -> None:
     script = "echo $OMP_NUM_THREADS $TF_NUM_INTRAOP_THREADS $PYTHONUNBUFFERED"
     unset = {"OMP_NUM_THREADS": "", "TF_NUM_INTRAOP_THREADS": "", "TF_NUM_INTEROP_THREADS": ""}
-    share = max(1, len(os.sched_getaffinity(0)) // 2)
+    cores = usable_cores()
+    share = max(1, cores // 2)
     result = tfringrun("-np", "2", *bash(script), env=unset)
     assert result.stdout.splitlines()[0].split()[1:] == [str(share), str(share), "1"]
     result = tfringrun("-np", "1", *bash(script), env={**unset, "OMP_NUM_THREADS": "5"})
-    assert result.stdout.split() == ["[0]", "5", "1"]
+    assert result.stdout.split() == ["[0]", "5", str(cores), "1"]
 
 
 def test_variables_and_settings_reach_workers() -> None:
@@ -184,6 +186,50 @@ def test_a_reader_that_leaves_ends_the_job() -> None:
         assert process.stdout.readline().endswith(b"y\n")
         process.stdout.close()
         assert process.wait(LIMIT_S) == 128 + signal.SIGPIPE
+
+
+@pytest.mark.parametrize("closed", [[0], [1], [2], [0, 1, 2]])
+def test_closed_standard_streams(closed: list[int]) -> None:
+    def close() -> None:
+        for descriptor in closed:
+            os.close(descriptor)
+
+    command = [TFRINGRUN, "-np", "2", *bash("echo out; echo error >&2; exit 3")]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=close
+    ) as process:
+        output, errors = process.communicate(timeout=LIMIT_S)
+    assert process.returncode == 3
+    assert (b"out" in output) == (1 not in closed)
+    assert (b"exited with status 3" in errors) == (2 not in closed)
+
+
+def test_a_working_directory_that_is_gone(tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    script = f"rmdir {gone}; exec {TFRINGRUN} -np 1 true"
+    result = subprocess.run(
+        bash(script), cwd=gone, capture_output=True, text=True, timeout=LIMIT_S, check=False
+    )
+    assert result.returncode == 2
+    assert "the working directory, where the workers shall run, has been deleted" in result.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_to_the_agent_ends_the_job_in_good_order(tmp_path: Path, number: int) -> None:
+    # As when a batch system signals every process of the job.
+    script = (
+        "trap 'echo saved; exit 0' TERM; touch $UP.$TFRING_RANK; while true; do sleep 0.1; done"
+    )
+    with Launched("-np", "2", *bash(script), up=tmp_path / "up") as job:
+        job.wait_up(2)
+        children = Path(f"/proc/{job.process.pid}/task/{job.process.pid}/children").read_text()
+        (agent,) = map(int, children.split())
+        os.kill(agent, number)
+        assert job.wait() == 1
+        assert sorted(job.output.splitlines()) == ["[0] saved", "[1] saved"]
+        assert "a signal ended the workers on localhost" in job.errors
+        job.check_nothing_left()
 
 
 def test_stdin_of_workers_is_empty() -> None:
