@@ -17,8 +17,10 @@ class DistributedGradientTape:
     """A `tf.GradientTape` whose `gradient` reduces over all ranks.
 
     All other attributes are the tape's own; `jacobian` and `batch_jacobian` do not reduce.
-    The gradients can go to an optimizer of Keras or to a `DistributedOptimizer`, which does
-    not reduce them a second time.
+    The gradients can go to an optimizer of Keras, or as they are to a `DistributedOptimizer`,
+    which does not reduce them a second time. If they are changed before (clipped, say), take
+    an optimizer of Keras: a `DistributedOptimizer` refuses them in a graph, and in eager
+    execution, where a tensor does not show what it was computed from, reduces them again.
 
     Example:
 

@@ -237,20 +237,39 @@ def _marked_part(gradient: Any) -> Any:
 
 
 def _is_marked(tensor: Any) -> bool:
-    return getattr(tensor, "_tfring_reduced", False)
+    return getattr(_origin(tensor), "_tfring_reduced", False)
+
+
+def _origin(tensor: Any) -> Any:
+    """What a tensor of a branch or an inner function is called in the graph around it."""
+    while tf.is_symbolic_tensor(tensor) and tensor.op.type == "Placeholder":
+        captures = getattr(tensor.graph, "captures", ())
+        outside = [outer for outer, inner in captures if inner is tensor]
+        if not outside:
+            break
+        tensor = outside[0]
+    return tensor
+
+
+def _graphs() -> Iterator[Any]:
+    """The graph being traced and those around it."""
+    graph = tf.compat.v1.get_default_graph()
+    while graph is not None:
+        yield graph
+        graph = getattr(graph, "outer_graph", None)
 
 
 def _computed_from_marked(gradients: Sequence[Any]) -> bool:
     """Walks the graph backwards. Eager tensors have no history."""
-    if tf.executing_eagerly() or tf.compat.v1.get_default_graph() not in _graphs_with_marks:
+    if tf.executing_eagerly() or not any(graph in _graphs_with_marks for graph in _graphs()):
         return False
     pending = [tensor for tensor in components(gradients) if tf.is_symbolic_tensor(tensor)]
     seen = set()
     while pending:
-        tensor = pending.pop()
+        tensor = _origin(pending.pop())
         if _is_marked(tensor):
             return True
-        if tensor.op not in seen:
+        if tf.is_symbolic_tensor(tensor) and tensor.op not in seen:
             seen.add(tensor.op)
             pending.extend(tensor.op.inputs)
     return False

@@ -137,8 +137,8 @@ def two_optimizers_in_one_step() -> None:
             self.critic.build((None, training.FEATURES))
             self.built = True
 
-        def compile(self, wrap):
-            super().compile()
+        def compile(self, wrap, eager):
+            super().compile(run_eagerly=eager)
             self.generator_optimizer = wrap(keras.optimizers.Adam(0.01))
             self.critic_optimizer = wrap(keras.optimizers.Adam(0.02))
 
@@ -157,24 +157,26 @@ def two_optimizers_in_one_step() -> None:
         variables = layer.trainable_variables
         optimizer.apply(tape.gradient(loss, variables), variables)
 
-    def make(wrap):
+    def make(wrap, eager=False):
         keras.utils.set_random_seed(4)
         gan = Gan()
-        gan.compile(wrap)
+        gan.compile(wrap, eager)
         return gan
 
     def fit(gan, x, batch):
         gan.fit(tf.data.Dataset.from_tensor_slices(x).batch(batch), verbose=0)
 
     x = batches_of_all()[0]
-    gan = make(tfring.DistributedOptimizer)
-    require_distributed(gan)
-    assert training.reductions(lambda: fit(gan, training.mine(x, 4), 4)) == 6 * 2
-    assert_identical([*gan.weights, *gan.generator_optimizer.variables])
     reference = make(lambda optimizer: optimizer)
     fit(reference, x, len(x) // 6)
-    for weight, other in zip(gan.weights, reference.weights, strict=True):
-        np.testing.assert_allclose(weight, other, rtol=1e-5, atol=1e-6)
+    for eager in (False, True):
+        gan = make(tfring.DistributedOptimizer, eager)
+        require_distributed(gan)
+        own = training.mine(x, 4)
+        assert training.reductions(lambda gan=gan, own=own: fit(gan, own, 4)) == 6 * 2
+        assert_identical([*gan.weights, *gan.generator_optimizer.variables])
+        for weight, other in zip(gan.weights, reference.weights, strict=True):
+            np.testing.assert_allclose(weight, other, rtol=1e-5, atol=1e-6)
 
 
 def ranks_that_trace_unlike() -> None:

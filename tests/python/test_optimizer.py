@@ -390,6 +390,22 @@ def test_gradients_of_the_tape_are_not_reduced_again(graph: bool, pretend: Prete
     def apply_changed() -> None:
         optimizer.apply([gradient * 0.5 for gradient in compute()], targets)
 
+    def apply_in_branch() -> None:
+        grads = compute()
+        tf.cond(
+            tf.reduce_all(tf.math.is_finite(grads[0])),
+            lambda: optimizer.apply(grads, targets),
+            lambda: None,
+        )
+
+    def apply_changed_in_branch() -> None:
+        grads = [gradient * 0.5 for gradient in compute()]
+        tf.cond(
+            tf.reduce_all(tf.math.is_finite(grads[0])),
+            lambda: optimizer.apply([gradient + 1.0 for gradient in grads], targets),
+            lambda: None,
+        )
+
     wrap = tf.function if graph else lambda function: function
     before = targets[0].numpy()
     wrap(apply_all)()
@@ -397,9 +413,12 @@ def test_gradients_of_the_tape_are_not_reduced_again(graph: bool, pretend: Prete
     np.testing.assert_array_equal(targets[0], before - 2.0)
     with pytest.raises(ValueError, match="reduced by DistributedGradientTape"):
         wrap(apply_some)()
-    if graph:
+    before = targets[0].numpy()
+    wrap(apply_in_branch)()
+    np.testing.assert_array_equal(targets[0], before - 2.0)
+    for apply in (apply_changed, apply_changed_in_branch) if graph else ():
         with pytest.raises(ValueError, match="reduced by DistributedGradientTape"):
-            wrap(apply_changed)()
+            wrap(apply)()
 
 
 def test_one_rank_trains_as_without_tfring() -> None:
