@@ -59,19 +59,23 @@ class Launched:
         *arguments: Of tfringrun.
         up: Workers create `UP.anything` when they are ready; $UP is theirs to use.
         env: Variables for the launcher.
+        program: What to start instead of tfringrun; its arguments follow.
     """
 
     def __init__(
-        self, *arguments: str, up: Path | None = None, env: dict[str, str] | None = None
+        self,
+        *arguments: str,
+        up: Path | None = None,
+        env: dict[str, str] | None = None,
+        program: str | None = None,
     ) -> None:
         self._token = f"token-{uuid.uuid4()}"
         self._up = up
-        marks = ["-x", f"TEST_TOKEN={self._token}"]
-        if up is not None:
-            marks += ["-x", f"UP={up}"]
+        marks = {"TEST_TOKEN": self._token, "UP": str(up)}
+        forwarded = [word for name in marks for word in ("-x", name)]
         self.process = subprocess.Popen(
-            [TFRINGRUN, *marks, *arguments],
-            env={**os.environ, **(env or {})},
+            [program, *arguments] if program else [TFRINGRUN, *forwarded, *arguments],
+            env={**os.environ, **marks, **(env or {})},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -139,7 +139,9 @@ def test_a_terminal_sees_the_bar_being_redrawn() -> None:
     output.write(0, b"20%\r", is_error=False)
     output.write(1, b"line\n", is_error=False)
     output.write(0, b"30%\n", is_error=False)
-    shown = os.read(controller, 4096)
+    shown = b""
+    while b"30%" not in shown or not shown.endswith(b"\n"):
+        shown += os.read(controller, 4096)
     assert shown.index(b"[0] 10%") < shown.index(b"[0] 20%") < shown.index(b"[1] line")
     assert shown.endswith(b"[0] 30%\r\n")
     os.close(controller)
