@@ -72,5 +72,5 @@ def test_bad_requests(request_: str, message: str) -> None:
 
 
 def test_other_hosts_get_what_concerns_training() -> None:
-    here = {"PATH": "/bin", "TF_X": "1", "KERAS_BACKEND": "t", "HOME": "/root", "AWS_KEY": "no"}
+    here = {"PATH": "/bin", "TF_X": "1", "KERAS_BACKEND": "t", "HOME": "mine", "AWS_KEY": "no"}
     assert forwarded_variables(here) == {"PATH": "/bin", "TF_X": "1", "KERAS_BACKEND": "t"}
