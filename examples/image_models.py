@@ -20,13 +20,14 @@ def build_model(name: str, image_shape: tuple[int, int, int], classes: int) -> k
 
 
 def build_cnn(image_shape: tuple[int, int, int], classes: int) -> keras.Model:
-    """Convolutions and pooling until about 4x4 is left; 0.3 million weights for the digits."""
+    """Convolutions and pooling until about 4x4 is left; 100,000 weights for the digits."""
     stages = min(5, max(2, round(math.log2(min(image_shape[:2]) / 4))))
+    width = 32 if stages == 2 else 16  # large images would take long on a CPU
     inputs = keras.Input(image_shape)
     x = inputs
     for stage in range(stages):
         for _ in range(2):
-            x = layers.Conv2D(min(256, 32 * 2**stage), 3, padding="same", use_bias=False)(x)
+            x = layers.Conv2D(min(256, width * 2**stage), 3, padding="same", use_bias=False)(x)
             x = layers.BatchNormalization(momentum=0.9)(x)
             x = layers.ReLU()(x)
         x = layers.MaxPooling2D()(x)

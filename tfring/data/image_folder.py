@@ -113,13 +113,13 @@ class ImageFolder:
         """
         own = shard_indices(len(self.paths), engine.rank(), engine.size(), "keep")
 
-        def check(index: tf.Tensor, path: tf.Tensor) -> tf.Tensor:
-            with tf.control_dependencies([decode_file(path)]):
-                return tf.identity(index)
+        def check(index: tf.Tensor, path: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+            # Something of the image must come out, or TensorFlow would leave decoding out.
+            return index, tf.size(decode_file(path))
 
         checked = tf.data.Dataset.from_tensor_slices((own, self._full_paths(own)))
         checked = checked.map(check, tf.data.AUTOTUNE).ignore_errors()
-        good = set(checked.as_numpy_iterator())
+        good = {int(index) for index, _ in checked.as_numpy_iterator()}
         bad = [self.paths[index] for index in own if index not in good]
         return sorted(path for part in objects.allgather_object(bad) for path in part)
 
