@@ -188,7 +188,7 @@ def _parser() -> _Parser:
         type=_number(float, 0, 1e9, "seconds, at least 0"),
         default=5.0,
         metavar="SECONDS",
-        help="between SIGTERM and SIGKILL when workers are ended; default: %(default)s",
+        help="between SIGTERM and SIGKILL when workers are ended; default: %(default)g",
     )
     add(
         "--end-with-stdin",
