@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -188,3 +189,18 @@ def test_a_host_that_does_not_answer(sshd: SshServer, tmp_path: Path) -> None:
 def test_a_host_that_talks_nonsense(sshd: SshServer) -> None:
     errors = fails(sshd, *HOSTS, *sshd.options, "--remote-python", "/bin/echo")
     assert "cannot start on 127.0.0.1" in errors
+
+
+def test_hosts_that_do_not_answer_are_given_up_together(tmp_path: Path) -> None:
+    ssh = tmp_path / "ssh"
+    ssh.write_text('#!/bin/sh\nfor word; do [ "$word" = -G ] && exit 1; done\nexec sleep 1000\n')
+    ssh.chmod(0o755)
+    # Each in turn they would take longer than the test may.
+    hosts = ",".join(f"192.0.2.{number}" for number in range(1, 41))
+    with Launched(
+        *("-H", hosts, "--timeout-start", "1", "true"),
+        env={"PATH": f"{tmp_path}:{os.environ['PATH']}"},
+    ) as job:
+        assert job.wait() == 2
+        assert "no answer from 192.0.2.1, 192.0.2.2," in job.errors
+        job.check_nothing_left()

@@ -78,8 +78,15 @@ class HostLink:
         """Has the agent end all workers: SIGTERM, and SIGKILL `grace_s` seconds later."""
         self._send(encode(Kind.STOP, payload={"grace_s": grace_s}))
 
+    def hang_up(self) -> None:
+        """Closes the launcher's end, on which the agent ends whatever still runs.
+
+        Waits for nothing, so that many can end at the same time; `close` must follow.
+        """
+        raise NotImplementedError
+
     def close(self) -> int:
-        """Ends the connection, and with it whatever still runs; the agent's exit status."""
+        """Hangs up and waits for the agent's end; its exit status."""
         raise NotImplementedError
 
     def _send(self, data: bytes) -> None:
@@ -90,11 +97,12 @@ class LocalLink(HostLink):
     """The agent of this machine: a fork of the launcher, which must have one thread."""
 
     def __init__(self, placements: Sequence[Placement]) -> None:
-        control_read, self._control = os.pipe()
+        control_read, control = os.pipe()
         report, report_write = os.pipe()
+        self._control: int | None = control
         self._pid = os.fork()
         if self._pid == 0:
-            os.close(self._control)
+            os.close(control)
             os.close(report)
             _run_agent(control_read, report_write)
         os.close(control_read)
@@ -102,13 +110,21 @@ class LocalLink(HostLink):
         super().__init__(placements, report, None)
 
     def _send(self, data: bytes) -> None:
+        assert self._control is not None
+        view = memoryview(data)
         try:
-            os.write(self._control, data)
+            while view:
+                view = view[os.write(self._control, view) :]
         except BrokenPipeError:
             pass  # its end shows at `report`
 
+    def hang_up(self) -> None:
+        if self._control is not None:
+            os.close(self._control)
+            self._control = None
+
     def close(self) -> int:
-        os.close(self._control)
+        self.hang_up()
         os.close(self.report)
         deadline = time.monotonic() + _WAIT_S
         pid, status = os.waitpid(self._pid, os.WNOHANG)
@@ -152,11 +168,17 @@ class SshLink(HostLink):
         except BrokenPipeError:
             pass
 
+    def hang_up(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        if not self.ready:
+            # It may be waiting for a host that does not answer, and look at nothing else.
+            self._process.terminate()
+
     def close(self) -> int:
+        self.hang_up()
         process = self._process
-        assert process.stdin is not None and process.stdout is not None
-        assert process.stderr is not None
-        process.stdin.close()
+        assert process.stdout is not None and process.stderr is not None
         try:
             process.wait(_WAIT_S)
         except subprocess.TimeoutExpired:

@@ -105,8 +105,7 @@ class Job:
         except OutputClosed:
             return 128 + signal.SIGPIPE
         finally:
-            for link in list(self._links):
-                self._close(link)
+            self._close_all(self._links)
             if self._store is not None:
                 self._store.stop()
         return self._status or 0
@@ -184,8 +183,7 @@ class Job:
             self._stop_links(0.0)
         if self._status is not None:
             if now >= self._give_up:
-                for link in list(self._links):
-                    self._close(link)
+                self._close_all(self._links)
         elif not self._workers_started:
             silent = [link.host.name for link in self._links if not link.ready]
             if not silent:
@@ -310,11 +308,16 @@ class Job:
 
     def _stop_links(self, grace_s: float) -> None:
         self._give_up = time.monotonic() + grace_s + _PATIENCE_S
-        for link in list(self._links):
+        for link in self._links:
             if link.ready:
                 link.stop(grace_s)
-            else:
-                self._close(link)
+        self._close_all([link for link in self._links if not link.ready])
+
+    def _close_all(self, links: Sequence[HostLink]) -> None:
+        for link in links:
+            link.hang_up()
+        for link in list(links):
+            self._close(link)
 
     def _close(self, link: HostLink) -> int:
         if link not in self._links:
