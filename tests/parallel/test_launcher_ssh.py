@@ -196,11 +196,11 @@ def test_hosts_that_do_not_answer_are_given_up_together(tmp_path: Path) -> None:
     ssh.write_text('#!/bin/sh\nfor word; do [ "$word" = -G ] && exit 1; done\nexec sleep 1000\n')
     ssh.chmod(0o755)
     # Each in turn they would take longer than the test may.
-    hosts = ",".join(f"192.0.2.{number}" for number in range(1, 41))
+    hosts = ",".join(f"198.18.0.{number}" for number in range(1, 41))
     with Launched(
         *("-H", hosts, "--timeout-start", "1", "true"),
         env={"PATH": f"{tmp_path}:{os.environ['PATH']}"},
     ) as job:
         assert job.wait() == 2
-        assert "no answer from 192.0.2.1, 192.0.2.2," in job.errors
+        assert "no answer from 198.18.0.1, 198.18.0.2," in job.errors
         job.check_nothing_left()
