@@ -115,5 +115,6 @@ def remove_process_set(process_set: ProcessSet) -> None:
     """
     if process_set._ranks is None:
         raise ValueError("the set of all ranks can't be removed")
-    native.check(native.load().tfr_remove_process_set(process_set.process_set_id))
+    if process_set.process_set_id != _GLOBAL_ID:  # which a set of all ranks shares
+        native.check(native.load().tfr_remove_process_set(process_set.process_set_id))
     process_set._id = None
