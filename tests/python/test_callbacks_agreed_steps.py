@@ -55,7 +55,7 @@ def test_the_warning_counts(recwarn) -> None:
     AgreedSteps([7, 7]).warn([7, 7])
     AgreedSteps([7, None]).warn([7, None])
     assert not recwarn
-    with pytest.warns(RuntimeWarning, match="10 on rank 0, 7 on rank 1.*ends after 7"):
+    with pytest.warns(RuntimeWarning, match=r"10 on rank 0, 7 on rank 1.*ends after 7"):
         AgreedSteps([10, 7]).warn([10, 7])
 
 

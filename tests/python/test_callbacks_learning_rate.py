@@ -116,7 +116,7 @@ def test_unknown_length_needs_steps_per_epoch() -> None:
     model = model_with("sgd")
     data = tf.data.Dataset.from_tensors((np.zeros((2, 2)), np.zeros(2))).repeat(4)
     data = data.filter(lambda *_: True)
-    with pytest.raises(InvalidArgumentError, match="steps_per_epoch: the length .* is unknown"):
+    with pytest.raises(InvalidArgumentError, match=r"steps_per_epoch: the length .* is unknown"):
         model.fit(data, callbacks=[LearningRateWarmup()], verbose=0)
     model.fit(data, callbacks=[LearningRateWarmup(steps_per_epoch=4)], verbose=0)
 
@@ -171,5 +171,5 @@ def test_mistakes_are_named() -> None:
         LearningRateSchedule({}, by="step")
     with pytest.raises(InvalidArgumentError, match=r"schedule: expected a mapping .* received 0.1"):
         LearningRateSchedule(0.1)
-    with pytest.raises(InvalidArgumentError, match="a rate above 0 for epoch 0, received -0.1"):
+    with pytest.raises(InvalidArgumentError, match=r"a rate above 0 for epoch 0, received -0.1"):
         rates([LearningRateSchedule(lambda epoch: -0.1)], 1)

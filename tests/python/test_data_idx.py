@@ -96,14 +96,14 @@ def test_fashion_mnist_has_its_names(tmp_path: Path) -> None:
 
 def test_sets_that_do_not_fit_together_are_refused(tmp_path: Path) -> None:
     short = encode(np.zeros(5, np.uint8))
-    with pytest.raises(ValueError, match="6 images, but labels of shape \\(5,\\)"):
+    with pytest.raises(ValueError, match=r"6 images, but labels of shape \(5,\)"):
         load_idx(write_set(tmp_path / "a", train_labels_idx1_ubyte=short))
     flat = encode(np.zeros((6, 20), np.uint8))
     with pytest.raises(ValueError, match="images of three dimensions"):
         load_idx(write_set(tmp_path / "b", train_images_idx3_ubyte=flat))
     other = encode(np.zeros((2, 8, 8), np.uint8))
-    with pytest.raises(ValueError, match="those for validation \\(8, 8, 1\\)"):
+    with pytest.raises(ValueError, match=r"those for validation \(8, 8, 1\)"):
         load_idx(write_set(tmp_path / "c", t10k_images_idx3_ubyte=other))
     (write_set(tmp_path / "d") / "t10k-labels-idx1-ubyte").unlink()
-    with pytest.raises(FileNotFoundError, match="neither t10k-labels-idx1-ubyte nor .*gz"):
+    with pytest.raises(FileNotFoundError, match=r"neither t10k-labels-idx1-ubyte nor .*gz"):
         load_idx(tmp_path / "d")

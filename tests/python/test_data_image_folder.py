@@ -68,7 +68,7 @@ def test_an_empty_class_is_an_error_that_names_it(tmp_path: Path) -> None:
 
 
 def test_what_is_no_image_folder_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(NotADirectoryError, match="neither|expected 'digits'"):
+    with pytest.raises(NotADirectoryError, match=r"neither|expected 'digits'"):
         load_images(tmp_path / "none")
     with pytest.raises(NotADirectoryError, match="is no directory"):
         load_image_folder(tmp_path / "none")
@@ -137,5 +137,5 @@ def test_parts_for_training_and_validation(tmp_path: Path) -> None:
     assert images.class_names == ("a", "b")
     assert (len(images.train), len(images.validation)) == (5, 2)
     write_folder(tmp_path / "val", {"c": 1})
-    with pytest.raises(ValueError, match="train and val have different classes; .* has c"):
+    with pytest.raises(ValueError, match=r"train and val have different classes; .* has c"):
         load_image_folder(tmp_path)

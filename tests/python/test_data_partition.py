@@ -52,7 +52,7 @@ def test_padding_spreads_over_the_last_round() -> None:
 
 
 def test_impossible_arguments_are_refused() -> None:
-    with pytest.raises(ValueError, match="expected one of .*'keep'.*received 'wrap'"):
+    with pytest.raises(ValueError, match=r"expected one of .*'keep'.*received 'wrap'"):
         shard_indices(10, 0, 2, "wrap")
     with pytest.raises(ValueError, match="received rank 2 of size 2"):
         shard_length(10, 2, 2)

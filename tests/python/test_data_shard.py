@@ -114,9 +114,9 @@ def test_arrays() -> None:
 
 
 def test_mistakes_are_named() -> None:
-    with pytest.raises(TypeError, match="received ndarray; use tfring.data.shard_arrays"):
+    with pytest.raises(TypeError, match=r"received ndarray; use tfring.data.shard_arrays"):
         shard(np.zeros(3), rank=0, size=2)
-    with pytest.raises(ValueError, match="equally many rows, received \\[3, 4\\]"):
+    with pytest.raises(ValueError, match=r"equally many rows, received \[3, 4\]"):
         shard_arrays(np.zeros(3), np.zeros(4), rank=0, size=2)
     with pytest.raises(ValueError, match="equally many rows"):
         shard_arrays(np.float32(3), rank=0, size=2)
