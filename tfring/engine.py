@@ -214,4 +214,4 @@ def counters() -> Counters:
     """The totals since the library was loaded; they go on over shutdown and init."""
     raw = native.Counters(struct_size=ctypes.sizeof(native.Counters))
     native.check(native.load().tfr_get_counters(ctypes.byref(raw)))
-    return Counters(**{name: getattr(raw, name) for name, _ in raw._fields_[1:]})
+    return Counters(**{name: getattr(raw, name) for name, *_ in raw._fields_[1:]})
