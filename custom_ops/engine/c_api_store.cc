@@ -14,7 +14,6 @@
 using tfring::Code;
 using tfring::Duration;
 using tfring::Report;
-using tfring::Status;
 using tfring::StoreServer;
 using tfring::TcpStore;
 

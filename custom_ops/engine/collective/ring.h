@@ -18,8 +18,8 @@
 
 namespace tfring {
 
-// `order` has every rank once, in the order of the ring; two at least. The buffer's type also is that of
-// the partial results: half types round at every rank.
+// `order` has every rank once, in the order of the ring; two at least. The buffer's type also is
+// that of the partial results: half types round at every rank.
 Program RingAllreduce(int self, const std::vector<int>& order, size_t bytes,
                       size_t max_segment_bytes = kMaxFrameBytes);
 

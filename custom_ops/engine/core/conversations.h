@@ -88,20 +88,22 @@ class Conversations : public FrameSink {
     std::map<uint32_t, Early> early;  // by occurrence
   };
 
+  // incoming.cc
   void OnOperationFrame(int rank, const FrameHeader& header, const uint8_t* payload);
   void OnActiveFrame(Name& name, int rank, const FrameHeader& header, const uint8_t* payload);
   void OnEarlyFrame(Name& name, int rank, const FrameHeader& header, const uint8_t* payload);
   void OnFinishedFrame(Name& name, int rank, const FrameHeader& header);
   void OnLost(int reporter, const FrameHeader& header, const uint8_t* payload);
   void OnBye(int rank);
+  void OnAnnounced(Operation& operation, int member, bool answer);
 
   void TakeEarly(Name& name, Operation& operation, const Early& early);
-  void OnAnnounced(Operation& operation, int member, bool answer);
   void StepOrFinish(Name& name);
-  void Fail(Name& name, Status status, bool tell_others);
+  void Fail(Name& name, const Status& status, bool tell_others);
   void Finish(Name& name, const Status& status);
   void FailAll(const Status& status);
-  void RefuseDuplicate(Name& name, Request request, const ProcessSet& set, uint32_t occurrence);
+  void RefuseDuplicate(Name& name, const Request& request, const ProcessSet& set,
+                       uint32_t occurrence);
   Status MissingPeer(Operation& operation) const;
 
   // conflict.cc
