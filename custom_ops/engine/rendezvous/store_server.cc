@@ -1,6 +1,7 @@
 #include "rendezvous/store_server.h"
 
 #include <sys/epoll.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <utility>
@@ -59,6 +60,9 @@ void StoreServer::Run() {
     }
     ExpireAll();
   }
+  // A child of this process may hold the sockets as well: closing alone would not end them.
+  shutdown(listener_.get(), SHUT_RDWR);
+  for (const auto& entry : connections_) shutdown(entry.second->fd(), SHUT_RDWR);
   connections_.clear();
 }
 

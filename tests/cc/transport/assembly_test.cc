@@ -91,6 +91,20 @@ TEST_EACH(AssemblyMeetsInATcpStore, MeshCases()) {
   });
 }
 
+TEST_EACH(AssemblySpeaksIpv6, MeshCases({3})) {
+  auto server = StoreServer::Start("::1", 0, "secret");
+  if (!server.ok()) {
+    EXPECT_CONTAINS(server.status().message(), "[::1]:0");  // this host has no IPv6
+    return;
+  }
+  RunRanks(param.size, [&](int rank) {
+    auto store = TcpStore::Connect("::1", server.value()->port(), "secret", kLong);
+    ASSERT_OK(store);
+    EXPECT_EQ(store.value()->local_address(), "::1");
+    ConnectAndGreet(OptionsOf(param, rank), *store.value());
+  });
+}
+
 // Again and again in one store, even without a new generation.
 TEST_EACH(AssemblyCanBeRepeated, MeshCases({3})) {
   HashStore store;

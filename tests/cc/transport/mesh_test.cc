@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/deadline.h"
 #include "rendezvous/store_server.h"
 #include "rendezvous/tcp_store.h"
 #include "test.h"
@@ -140,6 +141,25 @@ TEST_EACH(MeshWaitEndsWhenTheTimeIsUp, MeshCases({2})) {
   EXPECT_TRUE(recorder.frames.empty());
 }
 
+// Neither an idle rank nor one that is refused turns around all the time.
+TEST_EACH(MeshSleepsWhenNothingCanMove, MeshCases({2, 3})) {
+  Meshes meshes = ConnectAll(param);
+  const std::string payload(kMaxFrameBytes, 'x');
+  const ConstBytes piece{reinterpret_cast<const uint8_t*>(payload.data()), payload.size()};
+  uint64_t completed = 0;
+  Recorder recorder;
+  for (const bool refused : {false, true}) {
+    int turns = 0;
+    for (const Deadline deadline(Duration(100)); !deadline.passed(); ++turns) {
+      while (refused && meshes[0]->link(1).CanSend(payload.size())) {
+        meshes[0]->link(1).Send(DataHeader(payload.size()), &piece, 1, &completed);
+      }
+      if (!meshes[0]->Poll(recorder)) meshes[0]->Wait(deadline.remaining());
+    }
+    EXPECT_LT(turns, 100);
+  }
+}
+
 // Close sends what was taken, however late the peer looks.
 TEST_EACH(MeshCloseSendsWhatWasTaken, MeshCases({2, 4})) {
   Meshes meshes = ConnectAll(param);
@@ -193,6 +213,20 @@ TEST_EACH(MeshTellsAllOthersOfARankThatVanishes, MeshCases({2, 4})) {
     mesh.link(victim).Send(DataHeader(1), &piece, 1, &completed);
     EXPECT_EQ(completed, 1u);
   });
+}
+
+// A forked child (of a data loader, say) has copies of all sockets.
+TEST_EACH(MeshEndsItsLinksEvenWhenAChildHoldsThem, MeshCases({2})) {
+  Meshes meshes = ConnectAll(param);
+  const pid_t child = fork();
+  if (child == 0) {
+    while (true) pause();
+  }
+  meshes[1].reset();
+  Recorder recorder;
+  PollUntil(*meshes[0], recorder, [&] { return !recorder.closed.empty(); });
+  kill(child, SIGKILL);
+  EXPECT_EQ(waitpid(child, nullptr, 0), child);
 }
 
 // A rank that is a process of its own: it connects, and then sends until it is killed.

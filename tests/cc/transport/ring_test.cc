@@ -66,7 +66,7 @@ TEST(RingHandsOverFramesInOrder) {
 }
 
 TEST(RingHandsOverFramesBetweenThreads) {
-  constexpr size_t kCount = 20000;
+  constexpr size_t kCount = 5000;
   Ring ring(LeastRingCapacity(900));
   std::thread writer([&ring] {
     RingProducer producer = ring.Producer();

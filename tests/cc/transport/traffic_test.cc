@@ -11,7 +11,7 @@ namespace tfring {
 namespace test {
 namespace {
 
-constexpr uint32_t kFrames = 120;  // per direction
+constexpr uint32_t kFrames = 60;  // per direction
 
 // What `from` sends to `to` as its frame of that number: both ends can tell.
 struct Plan {

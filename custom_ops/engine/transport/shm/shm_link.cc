@@ -160,6 +160,8 @@ void ShmLink::Close() {
   closed_ = true;
   if (poller_ != nullptr && !hung_up_) poller_->Remove(socket_.get());
   queue_.clear();
+  // A child of this process may hold the socket as well: closing alone would not end it.
+  shutdown(socket_.get(), SHUT_RDWR);
   socket_.Reset();
 }
 

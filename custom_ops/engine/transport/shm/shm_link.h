@@ -15,6 +15,7 @@ namespace tfring {
 class ShmLink : public MeshLink {
  public:
   ShmLink(int peer, Fd socket, std::unique_ptr<SharedRings> rings);
+  ~ShmLink() override { ShmLink::Close(); }
 
   bool CanSend(size_t bytes) const override;
   void Send(const FrameHeader& header, const ConstBytes* pieces, size_t count,

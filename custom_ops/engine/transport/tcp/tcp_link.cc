@@ -27,7 +27,7 @@ TcpLink::TcpLink(int peer, Fd socket)
 void TcpLink::Send(const FrameHeader& header, const ConstBytes* pieces, size_t count,
                    uint64_t* completed) {
   size_t sent = 0;
-  if (dead_end() || WriteSome(header, pieces, count, &sent) || dead_end()) {
+  if (dead_end() || (queue_.empty() && WriteSome(header, pieces, count, &sent)) || dead_end()) {
     ++*completed;
     return;
   }
@@ -90,10 +90,14 @@ bool TcpLink::WriteSome(const FrameHeader& header, const ConstBytes* pieces, siz
     message.msg_iov = iov_.data();
     message.msg_iovlen = iov_.size();
     const ssize_t took = sendmsg(socket_.get(), &message, MSG_NOSIGNAL);
-    if (took >= 0) {
+    if (took > 0) {
       *sent += static_cast<size_t>(took);
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
       writable_ = false;
+      return false;
+    } else if (took == 0) {
+      send_error_ = {Code::kInternal, "a frame's pieces are less than its header says"};
+      DropQueue();
       return false;
     } else if (errno != EINTR) {
       // What the peer said before it went may say more: the reading side closes the link.
@@ -244,6 +248,8 @@ void TcpLink::Close() {
   closed_ = true;
   if (poller_ != nullptr) poller_->Remove(socket_.get());
   DropQueue();
+  // A child of this process may hold the socket as well: closing alone would not end it.
+  shutdown(socket_.get(), SHUT_RDWR);
   socket_.Reset();
 }
 

@@ -23,6 +23,7 @@ namespace tfring {
 class TcpLink : public MeshLink {
  public:
   TcpLink(int peer, Fd socket);
+  ~TcpLink() override { TcpLink::Close(); }
 
   bool CanSend(size_t) const override { return dead_end() || queue_.empty(); }
   void Send(const FrameHeader& header, const ConstBytes* pieces, size_t count,
