@@ -90,7 +90,12 @@ class BroadcastInitialVariables(keras.callbacks.Callback):
         if not self._synchronised:
             _build(self.model, iterator.element_spec)
             self._broadcast()
-        result = self._run(iterator)
+        try:
+            result = self._run(iterator)
+        except ValueError:
+            # Keras says that the optimizer does not know a variable, which explains little.
+            self._require_nothing_new()
+            raise
         self._require_nothing_new()
         if self._steps.needed:
             self.model.train_function = self._later_steps
