@@ -17,7 +17,13 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 VERSIONS = ("2.16", "2.18", "2.20", "2.21")
-TESTS = ("tests/python/test_tf_c_api.py", "tests/python/test_op*.py", "tests/parallel/test_ops*.py")
+TESTS = (
+    "tests/python/test_tf_c_api.py",
+    "tests/python/test_op_names.py",
+    "tests/python/test_ops_*.py",
+    "tests/python/test_process_sets.py",
+    "tests/parallel/test_ops_*.py",
+)
 REQUIREMENTS = ("pytest>=8", "pytest-timeout>=2.3")
 BUILD_LIMIT_S = 600
 INSTALL_LIMIT_S = 1200
