@@ -55,7 +55,9 @@ install: $(VENV)/.installed  ## Make .venv and install tfring with TensorFlow in
 
 .PHONY: demo
 demo: $(VENV)/.native  ## Train an image classifier on two processes
-	$(BIN)/tfringrun -np 2 $(BIN)/python examples/train_image_classifier.py --data digits
+	TF_CPP_MIN_LOG_LEVEL=$${TF_CPP_MIN_LOG_LEVEL:-2} \
+	    $(BIN)/tfringrun -np 2 $(BIN)/python examples/train_image_classifier.py --data digits
+	@echo "To see the curves: $(BIN)/tensorboard --logdir logs"
 
 .PHONY: bench
 bench: $(VENV)/.native  ## Measure allreduce against memcpy and other libraries
