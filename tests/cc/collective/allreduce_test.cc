@@ -28,6 +28,7 @@ struct Algorithm {
   const char* name;
   std::function<Program(int self, int size, size_t bytes, DType dtype)> program;
   bool rounds_half_types_once;
+  int max_size = 33;
 };
 
 // Over a network of hosts the order of the ring need not be that of the ranks.
@@ -52,7 +53,7 @@ std::vector<Algorithm> Algorithms() {
   return {
       {"exchange",
        [](int self, int size, size_t bytes, DType) { return ExchangeAllreduce(self, size, bytes); },
-       true},
+       true, /*max_size=*/8},
       {"doubling",
        [](int self, int size, size_t bytes, DType) {
          return RecursiveDoublingAllreduce(self, size, bytes);
@@ -77,7 +78,9 @@ struct AllreduceCase {
 std::vector<AllreduceCase> Cases() {
   std::vector<AllreduceCase> cases;
   for (const Algorithm& algorithm : Algorithms()) {
-    for (int size : {2, 3, 4, 5, 7, 8, 16, 33}) cases.push_back({algorithm, size});
+    for (int size : {2, 3, 4, 5, 7, 8, 16, 33}) {
+      if (size <= algorithm.max_size) cases.push_back({algorithm, size});
+    }
   }
   return cases;
 }
@@ -178,6 +181,8 @@ TEST_EACH(AllreduceIsRightForEveryCountAndSchedule, Cases()) {
   for (size_t count : {size_t{0}, size_t{1}, size_t{2}, size_t{3}, n - 1, n, n + 1, size_t{1000}}) {
     for (Schedule schedule : kSchedules) {
       for (bool in_place : {false, true}) {
+        // So many ranks make no new kind of schedule.
+        if (n > 16 && (!in_place || schedule > Schedule::kSendsLate)) continue;
         CheckAllreduce(param, {DType::kFloat32, ReduceOp::kSum, 1, in_place, schedule}, count);
       }
     }
@@ -187,7 +192,7 @@ TEST_EACH(AllreduceIsRightForEveryCountAndSchedule, Cases()) {
 TEST_EACH(AllreduceOfALargeBufferIsRight, Cases()) {
   // Tiny segments of it would be thousands of messages.
   const size_t count =
-      std::string(param.algorithm.name).find("segments") == std::string::npos ? 100003 : 20011;
+      std::string(param.algorithm.name).find("segments") == std::string::npos ? 100003 : 5003;
   for (Schedule schedule : {Schedule::kRandom, Schedule::kSendsLate}) {
     CheckAllreduce(param, {DType::kFloat32, ReduceOp::kSum, 0.5, true, schedule}, count);
   }

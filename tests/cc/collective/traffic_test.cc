@@ -21,6 +21,12 @@ constexpr size_t kHugeBytes = 5 * 1024 * kMiB + 12;
 
 std::vector<int> Sizes() { return {2, 3, 4, 5, 7, 8, 16, 33}; }
 
+// Huge buffers have tens of thousands of segments: few ranks, then.
+std::vector<size_t> BufferSizes(int size) {
+  return size <= 3 ? std::vector<size_t>{3 * kMiB + 4, kHugeBytes}
+                   : std::vector<size_t>{3 * kMiB + 4};
+}
+
 std::vector<int> RankOrder(int size) {
   std::vector<int> order(size);
   std::iota(order.begin(), order.end(), 0);
@@ -51,7 +57,7 @@ void ExpectGoodPrograms(const std::vector<Program>& programs, size_t bytes) {
 }
 
 TEST_EACH(DirectAllreduceSendsNoMoreThanItMust, Sizes()) {
-  for (size_t bytes : {3 * kMiB + 4, kHugeBytes}) {
+  for (size_t bytes : BufferSizes(param)) {
     for (bool wide : {false, true}) {
       const auto programs =
           AllRanks(param, [&](int rank) { return DirectAllreduce(rank, param, bytes, wide); });
@@ -78,7 +84,7 @@ TEST_EACH(DirectAllreduceNeedsFewAccumulators, Sizes()) {
 }
 
 TEST_EACH(RingAllreduceSendsNoMoreThanItMust, Sizes()) {
-  for (size_t bytes : {3 * kMiB + 4, kHugeBytes}) {
+  for (size_t bytes : BufferSizes(param)) {
     const auto programs =
         AllRanks(param, [&](int rank) { return RingAllreduce(rank, RankOrder(param), bytes); });
     ExpectOptimalTraffic(programs, bytes);
@@ -106,7 +112,7 @@ TEST_EACH(RecursiveDoublingSendsALogarithmOfTimes, Sizes()) {
   }
 }
 
-TEST_EACH(BroadcastTreesAreRightForHugeBuffers, Sizes()) {
+TEST_EACH(BroadcastTreesAreRightForHugeBuffers, std::vector<int>{2, 3, 5}) {
   for (Tree tree : {Tree::kBinomial, Tree::kChain}) {
     const auto programs = AllRanks(param, [&](int rank) {
       return TreeBroadcast(tree, rank, param, /*root=*/param - 1, kHugeBytes);
