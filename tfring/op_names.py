@@ -86,22 +86,19 @@ def enter_function(handle: tf.Tensor) -> tf.Tensor:
         return handle
     graph = tf.compat.v1.get_default_graph()
     while type(graph).__name__ != "FuncGraph":
-        graph = graph.outer_graph
+        graph = getattr(graph, "outer_graph", None)
+        if graph is None:
+            raise RuntimeError(
+                "tfring's operations work eagerly and inside tf.function, not in a graph of "
+                "TensorFlow 1"
+            )
     return graph.capture(handle)
 
 
 def _new_handle(key: str) -> tf.Tensor:
-    with tf.init_scope():
-        if not tf.executing_eagerly():
-            raise RuntimeError(
-                "tfring's operations work eagerly and inside tf.function, not in a graph of "
-                "TensorFlow 1; remove tf.compat.v1.disable_eager_execution()"
-            )
-        # Our kernels are the CPU's, and an operation runs where its resources are.
-        with tf.device("CPU:0"):
-            return tf.raw_ops.VarHandleOp(
-                dtype=tf.float32, shape=[], shared_name=f"tfring/order/{key}"
-            )
+    # Our kernels are the CPU's, and an operation runs where its resources are.
+    with tf.init_scope(), tf.device("CPU:0"):
+        return tf.raw_ops.VarHandleOp(dtype=tf.float32, shape=[], shared_name=f"tfring/order/{key}")
 
 
 def _path(graph: Any) -> list[str]:

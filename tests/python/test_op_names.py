@@ -111,3 +111,8 @@ def test_one_handle_per_name() -> None:
     assert handles["a"][0] is handles["a"][1]
     assert handles["a"][0] is not handles["b"][0]
     assert order_handle("a") is order_handle("b")  # eager: one is enough
+
+
+def test_graphs_of_tensorflow_1_are_refused() -> None:
+    with tf.Graph().as_default(), pytest.raises(RuntimeError, match="not in a graph of"):
+        order_handle("mine")
