@@ -53,6 +53,9 @@ class ModelCheckpoint(keras.callbacks.ModelCheckpoint):
     # at the same moments on every rank.
     def _save_model(self, epoch: int, batch: int | None, logs: Any) -> None:
         error: Exception | None = None
+        if self.save_best_only and self.monitor_op is None:
+            # Keras does it after the first epoch only, too late for saving by batches.
+            self._set_monitor_op()
         if engine.rank() == 0:
             try:
                 super()._save_model(epoch, batch, logs)

@@ -75,7 +75,8 @@ class TensorBoard(keras.callbacks.TensorBoard):
     def on_test_end(self, logs: Any = None) -> None:
         """Keras calls it."""
         if self._writes:
-            super().on_test_end(logs)
+            with self.summary.record_if(True):
+                super().on_test_end(logs)
 
     def on_test_batch_begin(self, batch: int, logs: Any = None) -> None:
         """Keras calls it."""
@@ -115,7 +116,10 @@ class TensorBoard(keras.callbacks.TensorBoard):
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         """Keras calls it."""
         if self._writes:
-            super().on_epoch_end(epoch, logs)
+            # Keras forgets that what holds for batches, every `update_freq`-th, holds no
+            # longer, and would lose the scalars of most epochs.
+            with self.summary.record_if(True):
+                super().on_epoch_end(epoch, logs)
         self._write(self._epoch_monitor, "tfring/", epoch)
 
     def _write(self, monitor: CommunicationMonitor, prefix: str, step: int) -> None:
@@ -124,6 +128,6 @@ class TensorBoard(keras.callbacks.TensorBoard):
             return
         # Private in Keras. A writer of our own would make a second file in that directory,
         # and TensorBoard shows the newest only.
-        with self._train_writer.as_default():
+        with self._train_writer.as_default(), self.summary.record_if(True):
             for name, value in scalars.items():
                 self.summary.scalar(f"{prefix}{name}", value, step=step)

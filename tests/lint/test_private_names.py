@@ -14,7 +14,7 @@ import sources
 # this list sees what a new Keras or TensorFlow can break.
 ALLOWED_ATTRIBUTES: dict[str, set[str]] = {
     "callbacks/average_metrics.py": {"_get_metrics_result_or_logs"},
-    "callbacks/model_checkpoint.py": {"_get_file_path"},
+    "callbacks/model_checkpoint.py": {"_get_file_path", "_save_model", "_set_monitor_op"},
     "callbacks/tensorboard.py": {"_train_writer"},
     "tfring/keras_hooks.py": {
         *("_accumulated_gradients", "_get_variable_index", "_iterations", "_trainable_variables"),

@@ -40,7 +40,9 @@ def model_with_metrics() -> Any:
             keras.metrics.AUC(name="auc"),
             keras.metrics.Precision(name="precision"),
             keras.metrics.Recall(name="recall"),
-            keras.metrics.F1Score("micro", threshold=0.5, name="f1"),  # its state is built with data
+            keras.metrics.F1Score(
+                "micro", threshold=0.5, name="f1"
+            ),  # its state is built with data
             keras.metrics.R2Score(name="r2"),
         ],
         weighted_metrics=[keras.metrics.MeanSquaredError(name="mse")],
@@ -228,7 +230,7 @@ def train_step_of_ones_own() -> Any:
             return [self.seen]
 
         def train_step(self, batch):
-            x, y = batch
+            x, _ = batch
             self.seen.update_state(x[:, 0])
             gradient = [keras.ops.ones_like(v) for v in self.trainable_variables]
             self.optimizer.apply(gradient, self.trainable_variables)
