@@ -1,4 +1,6 @@
-"""Builds one wheel and runs the tests of the operations with it under several TensorFlows.
+"""Builds one wheel and runs tests with it under several TensorFlows and Keras releases.
+
+What is tested is what depends on them: the operations, and all that needs Keras's insides.
 
     python tests/harness/tf_versions.py                 # all versions
     python tests/harness/tf_versions.py 2.16 2.21       # some
@@ -17,12 +19,16 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 VERSIONS = ("2.16", "2.18", "2.20", "2.21")
+# The Keras to test along with each, from the oldest that will do to the newest there is.
+KERAS = {"2.16": "==3.5.*", "2.18": "==3.8.*", "2.20": "==3.12.*"}
 TESTS = (
     "tests/python/test_tf_c_api.py",
     "tests/python/test_op_names.py",
     "tests/python/test_ops_*.py",
     "tests/python/test_process_sets.py",
     "tests/parallel/test_ops_*.py",
+    "tests/python/test_keras_hooks.py",
+    "tests/parallel/test_optimizer_mixed_precision.py",
 )
 REQUIREMENTS = ("pytest>=8", "pytest-timeout>=2.3")
 BUILD_LIMIT_S = 600
@@ -63,11 +69,13 @@ def test_version(version: str, wheel: Path, directory: Path, arguments: list[str
     python = environment / "bin" / "python"
     log = directory / f"{version}.log"
     log.unlink(missing_ok=True)
+    keras = "keras" + KERAS.get(version, "")
+    install = [str(python), "-m", "pip", "install"]
     commands = [
         *([] if python.exists() else [[sys.executable, "-m", "venv", str(environment)]]),
-        [str(python), "-m", "pip", "install", f"tensorflow-cpu=={version}.*", *REQUIREMENTS],
-        [str(python), "-m", "pip", "install", str(wheel)],
-        [str(python), "-m", "pip", "install", "--no-deps", "--force-reinstall", str(wheel)],
+        [*install, f"tensorflow-cpu=={version}.*", keras, *REQUIREMENTS],
+        [*install, str(wheel)],
+        [*install, "--no-deps", "--force-reinstall", str(wheel)],
     ]
     for command in commands:
         if run(command, INSTALL_LIMIT_S, log) != 0:
