@@ -10,7 +10,7 @@
 #include "codec/reference.h"
 #include "test.h"
 
-namespace tfring::testing {
+namespace tfring::test {
 namespace {
 
 constexpr DType kHalfTypes[] = {DType::kFloat16, DType::kBFloat16};
@@ -166,4 +166,4 @@ TEST_EACH(AccumulateWideDoesEveryOperation, InstructionSets()) {
 }
 
 }  // namespace
-}  // namespace tfring::testing
+}  // namespace tfring::test

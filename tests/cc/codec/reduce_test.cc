@@ -10,7 +10,7 @@
 #include "codec/reference.h"
 #include "test.h"
 
-namespace tfring::testing {
+namespace tfring::test {
 namespace {
 
 struct KernelCase {
@@ -273,4 +273,4 @@ TEST(TheKernelsHaveAName) {
 }
 
 }  // namespace
-}  // namespace tfring::testing
+}  // namespace tfring::test

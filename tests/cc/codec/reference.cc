@@ -9,7 +9,7 @@
 #include "codec/kernels.h"
 #include "codec/reduce.h"
 
-namespace tfring::testing {
+namespace tfring::test {
 namespace {
 
 struct HalfFormat {
@@ -276,4 +276,4 @@ std::string ShowElement(DType dtype, const void* element) {
   return text;
 }
 
-}  // namespace tfring::testing
+}  // namespace tfring::test

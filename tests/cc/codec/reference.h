@@ -8,7 +8,7 @@
 
 #include "base/dtype.h"
 
-namespace tfring::testing {
+namespace tfring::test {
 
 // The instruction sets of this processor for which there are kernels, "scalar" among them.
 std::vector<std::string> InstructionSets();
@@ -45,4 +45,4 @@ size_t FirstDifference(DType dtype, const void* x, const void* y, size_t count);
 
 std::string ShowElement(DType dtype, const void* element);
 
-}  // namespace tfring::testing
+}  // namespace tfring::test

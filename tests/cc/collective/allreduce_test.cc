@@ -18,7 +18,7 @@
 #include "collective/simulator.h"
 #include "test.h"
 
-namespace tfring::testing {
+namespace tfring::test {
 namespace {
 
 // Small segments give small buffers several of them.
@@ -264,4 +264,4 @@ TEST_EACH(AllreduceScalesHalfTypesBeforeRounding, Cases()) {
 }
 
 }  // namespace
-}  // namespace tfring::testing
+}  // namespace tfring::test

@@ -8,7 +8,7 @@
 #include "collective/simulator.h"
 #include "test.h"
 
-namespace tfring::testing {
+namespace tfring::test {
 namespace {
 
 constexpr size_t kKiB = 1024;
@@ -105,4 +105,4 @@ TEST(ChosenAllgathersFitTogether) {
 }
 
 }  // namespace
-}  // namespace tfring::testing
+}  // namespace tfring::test

@@ -13,7 +13,7 @@
 #include "collective/topology.h"
 #include "test.h"
 
-namespace tfring::testing {
+namespace tfring::test {
 namespace {
 
 constexpr size_t kTinySegment = 128;
@@ -140,4 +140,4 @@ TEST_EACH(BarrierWaitsForEveryRank, Sizes()) {
 }
 
 }  // namespace
-}  // namespace tfring::testing
+}  // namespace tfring::test

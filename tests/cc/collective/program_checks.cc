@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace tfring::testing {
+namespace tfring::test {
 namespace {
 
 std::string Where(const char* what, size_t rank, size_t index) {
@@ -110,4 +110,4 @@ size_t SentBytes(const Program& program) {
   return bytes;
 }
 
-}  // namespace tfring::testing
+}  // namespace tfring::test

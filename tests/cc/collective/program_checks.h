@@ -7,7 +7,7 @@
 
 #include "collective/program.h"
 
-namespace tfring::testing {
+namespace tfring::test {
 
 // "" when the programs of all ranks fit together: every send has its receive of equal bytes
 // in the same place of the order between the two ranks, offsets are within the buffer,
@@ -22,4 +22,4 @@ std::string CheckResultsCover(const Program& program, size_t bytes, size_t excep
 
 size_t SentBytes(const Program& program);
 
-}  // namespace tfring::testing
+}  // namespace tfring::test

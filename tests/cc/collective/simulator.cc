@@ -3,7 +3,7 @@
 #include <cstring>
 #include <utility>
 
-namespace tfring::testing {
+namespace tfring::test {
 
 std::ostream& operator<<(std::ostream& out, Schedule schedule) {
   switch (schedule) {
@@ -182,4 +182,4 @@ std::string Simulator::Run(Schedule schedule, uint32_t seed) {
   }
 }
 
-}  // namespace tfring::testing
+}  // namespace tfring::test

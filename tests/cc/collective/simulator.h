@@ -18,7 +18,7 @@
 #include "core/flat_buffer.h"
 #include "core/reducer.h"
 
-namespace tfring::testing {
+namespace tfring::test {
 
 enum class Schedule {
   kRandom,
@@ -88,4 +88,4 @@ class Simulator {
   std::vector<Rank> ranks_;
 };
 
-}  // namespace tfring::testing
+}  // namespace tfring::test

@@ -9,7 +9,7 @@
 #include "collective/recursive_doubling.h"
 #include "test.h"
 
-namespace tfring::testing {
+namespace tfring::test {
 namespace {
 
 // Every rank has the int32 numbers 1, 2, ..., in place.
@@ -101,4 +101,4 @@ TEST(ProgramChecksSeeResultsWrittenTwiceOrNever) {
 }
 
 }  // namespace
-}  // namespace tfring::testing
+}  // namespace tfring::test

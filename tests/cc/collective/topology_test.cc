@@ -2,7 +2,7 @@
 
 #include "test.h"
 
-namespace tfring::testing {
+namespace tfring::test {
 namespace {
 
 TEST(PartsCoverTheBufferInOrder) {
@@ -63,4 +63,4 @@ TEST(CeilLog2IsTheNumberOfDoublings) {
 }
 
 }  // namespace
-}  // namespace tfring::testing
+}  // namespace tfring::test

@@ -13,7 +13,7 @@
 #include "collective/topology.h"
 #include "test.h"
 
-namespace tfring::testing {
+namespace tfring::test {
 namespace {
 
 constexpr size_t kMiB = size_t{1} << 20;
@@ -140,4 +140,4 @@ TEST_EACH(RingAllgatherSendsEveryBlockButOne, Sizes()) {
 }
 
 }  // namespace
-}  // namespace tfring::testing
+}  // namespace tfring::test
