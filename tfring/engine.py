@@ -18,6 +18,7 @@ class _State:
     config: Config | None = None  # of the running engine
     pid = 0  # of the process that started it
     at_exit = False
+    traced_alone = False  # see note_traced_alone
     given_up: _Joining | None = None  # an init that Ctrl-C has interrupted
 
 
@@ -94,6 +95,7 @@ def init(config: Config | None = None) -> None:
                 )
             return
         _refuse_in_forked_child()
+        _refuse_graphs_without_reductions(config)
         _join(config.engine_options().encode())
         _State.config, _State.pid = config, os.getpid()
         if not _State.at_exit:
@@ -137,6 +139,15 @@ def _refuse_in_forked_child() -> None:
         )
 
 
+def _refuse_graphs_without_reductions(config: Config) -> None:
+    if config.size > 1 and _State.traced_alone:
+        raise InvalidArgumentError(
+            f"tfring.init: expected a job of one process, received one of {config.size}: "
+            "functions traced while this process was alone contain no reductions and would go "
+            "on without them. Join larger jobs in a new process"
+        )
+
+
 def rank() -> int:
     """Number of this process in the job, from 0."""
     return config().rank
@@ -165,6 +176,15 @@ def cross_rank() -> int:
 def cross_size() -> int:
     """Number of hosts in the job."""
     return config().cross_size
+
+
+def note_traced_alone() -> None:
+    """Operations were left out of a graph, since the job is this process alone.
+
+    Such a graph must not outlive that, so `init` refuses a larger job from now on.
+    """
+    if size() == 1:
+        _State.traced_alone = True
 
 
 def check_health() -> None:

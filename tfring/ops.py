@@ -305,7 +305,10 @@ def _members(kind: str, process_set: ProcessSet | None) -> ProcessSet:
 
 
 def _alone(members: ProcessSet) -> bool:
-    return _SKIP_WHEN_ALONE and members.size() == 1
+    alone = _SKIP_WHEN_ALONE and members.size() == 1
+    if alone and not tf.executing_eagerly():
+        engine.note_traced_alone()
+    return alone
 
 
 def _ranks_text(members: ProcessSet) -> str:

@@ -73,7 +73,10 @@ class GradientReduction:
                 "call tfring.init() before gradients are computed: without it this process "
                 "would train alone"
             )
-        return (self.process_set.size() if self.process_set else engine.size()) == 1
+        alone = (self.process_set.size() if self.process_set else engine.size()) == 1
+        if alone and not tf.executing_eagerly():
+            engine.note_traced_alone()
+        return alone
 
     @tf.autograph.experimental.do_not_convert
     def reduce(self, gradients: Sequence[Any]) -> list[Any]:

@@ -239,3 +239,33 @@ def init_again() -> None:
 
 def test_traced_functions_survive_a_new_engine(warm_ranks) -> None:
     warm_ranks(init_again)
+
+
+def join_after_tracing_alone():
+    import os
+
+    import tensorflow as tf
+
+    import tfring
+    from tfring.config import Config
+
+    tfring.init(Config.from_environment({}))
+    eager = tfring.allreduce(tf.ones(2))
+    assert eager.numpy().tolist() == [1.0, 1.0]
+    tfring.shutdown()
+    assert "TFRING_SIZE" in os.environ
+    tfring.init()  # nothing has been traced so far
+    tfring.shutdown()
+    tfring.init(Config.from_environment({}))
+    tf.function(lambda x: tfring.allreduce(x))(tf.ones(2))
+    tfring.shutdown()
+    try:
+        tfring.init()
+    except tfring.errors.InvalidArgumentError as error:
+        return str(error)
+    return "joined"
+
+
+def test_a_graph_without_reductions_cannot_be_carried_into_a_larger_job(run_ranks):
+    for message in run_ranks(join_after_tracing_alone, init=False):
+        assert "traced while this process was alone" in message
