@@ -26,7 +26,7 @@ class ModelCheckpoint(keras.callbacks.ModelCheckpoint):
     Args:
         filepath: As for Keras; `{epoch}`, `{val_loss:.2f}` and so on are filled in.
         keep: How many of the files that it has written to keep; older ones are deleted once
-            a new one is complete. By default all.
+            a new one is complete. Files of an earlier run are never deleted. By default all.
         **options: monitor, verbose, save_best_only, save_weights_only, mode, save_freq,
             initial_value_threshold: as for Keras.
 
