@@ -71,8 +71,10 @@ def test_version(version: str, wheel: Path, directory: Path, arguments: list[str
     log.unlink(missing_ok=True)
     keras = "keras" + KERAS.get(version, "")
     install = [str(python), "-m", "pip", "install"]
+    installed = environment / "installed"  # an interrupted installation lacks this file
+    create = [sys.executable, "-m", "venv", "--clear", str(environment)]
     commands = [
-        *([] if python.exists() else [[sys.executable, "-m", "venv", str(environment)]]),
+        *([] if installed.exists() else [create]),
         [*install, f"tensorflow-cpu=={version}.*", keras, *REQUIREMENTS],
         [*install, str(wheel)],
         [*install, "--no-deps", "--force-reinstall", str(wheel)],
@@ -80,6 +82,7 @@ def test_version(version: str, wheel: Path, directory: Path, arguments: list[str
     for command in commands:
         if run(command, INSTALL_LIMIT_S, log) != 0:
             return f"could not be installed, see {log}"
+    installed.touch()
     tests = sorted(str(path.relative_to(ROOT)) for glob in TESTS for path in ROOT.glob(glob))
     # pytest and not `python -m pytest`, which would import tfring from this directory.
     command = [str(environment / "bin" / "pytest"), "-q", "-p", "no:cacheprovider", *tests]
