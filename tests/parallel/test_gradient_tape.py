@@ -91,9 +91,7 @@ def training_loop() -> None:
     reference = train(make(), lambda tape: tape, x, y, 4 * tfring.size())
     for optimizer in (make(), tfring.DistributedOptimizer(make())):
         models = []
-        count = training.reductions(
-            lambda o=optimizer, m=models: m.append(train(o, tape, *own))
-        )
+        count = training.reductions(lambda o=optimizer, m=models: m.append(train(o, tape, *own)))
         assert count == 6
         training.assert_close(models[0], reference)
         assert_identical([*models[0].weights, *optimizer.variables])
