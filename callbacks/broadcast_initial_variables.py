@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import keras
@@ -37,6 +38,8 @@ class BroadcastInitialVariables(keras.callbacks.Callback):
     Args:
         root_rank: Whose values count.
 
+    On machines with GPUs it turns `jit_compile` off, with a warning.
+
     Raises:
         InvalidArgumentError: When training begins: the optimizer is not distributed, or the
             model can't be built without a step. Call it on a batch first.
@@ -67,11 +70,26 @@ class BroadcastInitialVariables(keras.callbacks.Callback):
         # All ranks now, or all with their first batch.
         if all(built for _, built in everyone):
             self._broadcast()
+        self._avoid_xla_on_gpus()
         self._wrap()
 
     def on_train_end(self, logs: Any = None) -> None:
         """Keras calls it."""
         self._unwrap()
+
+    def _avoid_xla_on_gpus(self) -> None:
+        """Keras turns XLA on by itself where it sees a GPU, and there it has no collectives."""
+        if not (self.model.jit_compile and tf.config.list_logical_devices("GPU")):
+            return
+        if engine.rank() == 0:
+            warnings.warn(
+                "tfring can't run inside steps that XLA compiles for a GPU; training goes on "
+                "with jit_compile=False",
+                stacklevel=2,
+            )
+        self.model.jit_compile = False
+        self._unwrap()
+        self.model.make_train_function(force=True)
 
     def _wrap(self) -> None:
         """Puts this callback before Keras's train function, which is there already."""

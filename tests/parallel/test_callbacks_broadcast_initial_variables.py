@@ -316,3 +316,35 @@ def fail_and_fit_again() -> int:
 def test_a_training_that_failed_leaves_nothing_behind(warm_ranks, ranks: int) -> None:
     expected = 9 if ranks > 1 else 12
     assert warm_ranks(fail_and_fit_again) == [expected] * ranks
+
+
+def fit_as_on_a_machine_with_gpus():
+    import warnings
+    from unittest import mock
+
+    import keras
+    import numpy as np
+    import tensorflow as tf
+
+    import tfring
+    from tfring.variables import weights_digest
+
+    model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
+    model.compile(tfring.DistributedOptimizer("sgd"), loss="mse", jit_compile=True)
+    x = np.random.default_rng(tfring.rank()).normal(size=(8, 3)).astype(np.float32)
+    begin = tfring.callbacks.BroadcastInitialVariables()
+    with (
+        mock.patch.object(tf.config, "list_logical_devices", lambda kind=None: ["a device"]),
+        warnings.catch_warnings(record=True) as caught,
+    ):
+        warnings.simplefilter("always")
+        model.fit(x, x[:, :2], batch_size=4, epochs=1, callbacks=[begin], verbose=0)
+    warned = any("compiles for a GPU" in str(warning.message) for warning in caught)
+    return warned, model.jit_compile, weights_digest(model.weights)
+
+
+def test_xla_is_left_where_it_has_no_collectives(warm_ranks, ranks):
+    results = warm_ranks(fit_as_on_a_machine_with_gpus)
+    assert [warned for warned, _, _ in results] == [True] + [False] * (ranks - 1)
+    assert not any(jit_compile for _, jit_compile, _ in results)
+    assert len({digest for _, _, digest in results}) == 1
