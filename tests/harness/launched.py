@@ -46,6 +46,12 @@ def tfringrun(
     )
 
 
+def _heed_signals() -> None:
+    """Undoes what a shell's background (SIGINT) or nohup (SIGHUP) have had ignored."""
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+
+
 class Launched:
     """A tfringrun that goes on while the test does something to it.
 
@@ -80,8 +86,7 @@ class Launched:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            # SIGINT is ignored in what a shell has put into the background.
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+            preexec_fn=_heed_signals,
         )
 
     def wait_up(self, count: int) -> None:
