@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from types import TracebackType
 
@@ -46,10 +46,10 @@ def tfringrun(
     )
 
 
-def _heed_signals() -> None:
-    """Undoes what a shell's background (SIGINT) or nohup (SIGHUP) have had ignored."""
+def _set_signals(ignored: Collection[int]) -> None:
+    """Ignores these, and not what a shell's background (SIGINT) or nohup (SIGHUP) ignore."""
     for number in (signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, signal.SIG_DFL)
+        signal.signal(number, signal.SIG_IGN if number in ignored else signal.SIG_DFL)
 
 
 class Launched:
@@ -66,6 +66,7 @@ class Launched:
         up: Workers create `UP.anything` when they are ready; $UP is theirs to use.
         env: Variables for the launcher.
         program: What to start instead of tfringrun; its arguments follow.
+        ignored: SIGINT, SIGHUP: signals that it inherits as ignored.
     """
 
     def __init__(
@@ -74,6 +75,7 @@ class Launched:
         up: Path | None = None,
         env: dict[str, str] | None = None,
         program: str | None = None,
+        ignored: Collection[int] = (),
     ) -> None:
         self._token = f"token-{uuid.uuid4()}"
         self._up = up
@@ -86,7 +88,7 @@ class Launched:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            preexec_fn=_heed_signals,
+            preexec_fn=lambda: _set_signals(ignored),
         )
 
     def wait_up(self, count: int) -> None:

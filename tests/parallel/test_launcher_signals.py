@@ -43,12 +43,7 @@ def test_a_second_signal_is_for_those_in_a_hurry(tmp_path: Path) -> None:
 def test_under_nohup_a_hangup_is_ignored(tmp_path: Path) -> None:
     script = "touch $UP.$TFRING_RANK; while [ ! -e $UP-go ]; do sleep 0.1; done; echo done"
     up = tmp_path / "up"
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # the child inherits it
-    try:
-        job = Launched("-np", "1", *bash(script), up=up)
-    finally:
-        signal.signal(signal.SIGHUP, before)
-    with job:
+    with Launched("-np", "1", *bash(script), up=up, ignored=[signal.SIGHUP]) as job:
         job.wait_up(1)
         job.signal(signal.SIGHUP)
         Path(f"{up}-go").touch()
