@@ -14,12 +14,16 @@ import pytest
 from harness.launched import LIMIT_S, PYTHON
 
 SCRIPT = """
+import sys
 import numpy, tfring
 from tfring.arrays import allgather_array
 tfring.init()
 ranks = allgather_array(numpy.array([tfring.rank()]), name="x").tolist()
 place = tfring.rank(), tfring.size(), tfring.local_rank(), tfring.local_size()
-print("place", *place, tfring.cross_rank(), tfring.cross_size(), ranks, flush=True)
+place = "place", *place, tfring.cross_rank(), tfring.cross_size(), ranks
+# In one piece: mpirun mixes what comes in several.
+sys.stdout.write(" ".join(map(str, place)) + "\\n")
+sys.stdout.flush()
 tfring.shutdown()
 """
 
