@@ -176,8 +176,10 @@ void Conversations::Finish(Name& name, const Status& status) {
   const std::unique_ptr<Operation> operation = std::move(name.active);
   const TimePoint now = Clock::now();
   pending_.erase(operation->position);
-  name.finished_digest = operation->digest();
-  name.finished_text = Describe(operation->request());
+  if (name.finished_text.empty() || name.finished_digest != operation->digest()) {
+    name.finished_digest = operation->digest();
+    name.finished_text = Describe(operation->request());
+  }
   if (!status.ok()) operation->executor().ReleaseLinks();
   const bool allreduce = operation->request().kind == Kind::kAllreduce;
   counters_.Change([&](CounterValues& values) {

@@ -9,7 +9,7 @@
 // and completes only when all of them have announced the same; an announcement is always
 // answered. A step of training thus pays for agreement once, and never waits for it again.
 //
-// All of it runs on the progress thread.
+// All of it runs on the thread that drives.
 #pragma once
 
 #include <cstdint>

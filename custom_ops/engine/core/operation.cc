@@ -54,11 +54,7 @@ std::string Operation::Title() const {
          std::to_string(mesh_.rank());
 }
 
-int64_t Operation::bytes() const {
-  size_t bytes = 0;
-  for (const Tensor& tensor : request_.tensors) bytes += BytesOf(request_, tensor);
-  return static_cast<int64_t>(bytes);
-}
+int64_t Operation::bytes() const { return static_cast<int64_t>(BytesOf(request_)); }
 
 void Operation::SendControl(FrameType type, int member, const std::string& payload) {
   SendControlFrame(mesh_.link(set_->ranks[member]), type, header_, payload);

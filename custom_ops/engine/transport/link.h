@@ -1,7 +1,7 @@
 // A reliable, ordered, non-blocking stream of frames between this rank and one peer.
 // Shared memory and TCP implement it; nothing above knows which.
 //
-// A link belongs to one thread at a time (the progress thread).
+// A link belongs to one thread at a time (the one that drives).
 #pragma once
 
 #include <cstddef>

@@ -34,12 +34,15 @@ class PeerMesh : public Mesh {
   Link& link(int peer) override { return *links_[static_cast<size_t>(peer)]; }
 
   bool Poll(FrameSink& sink) override;
-  void Wait(Duration timeout) override;
+  bool Arm() override;
+  bool Disarm() override;
+  void Sleep(Duration timeout) override;
+  void Rise() override;
   void Wake() override;
   void Close(Duration timeout) override;
 
  private:
-  void Collect(Duration timeout);
+  void Deliver(const Poller::Events& events);
   template <class Condition>
   void PollUntil(const Deadline& deadline, Condition condition);
 
@@ -47,7 +50,9 @@ class PeerMesh : public Mesh {
   std::unique_ptr<Poller> poller_;
   std::vector<std::unique_ptr<MeshLink>> links_;  // by rank, null for the own one
   unsigned polls_ = 0;
-  bool collected_ = false;  // by Wait, just now
+  bool armed_ = false;
+  bool delivered_ = false;      // by Rise, just now
+  Poller::Events waited_ = {};  // what ended the last Sleep
 
   std::atomic<bool> sleeping_{false};
   std::atomic<bool> wake_{false};
@@ -75,8 +80,8 @@ Status PeerMesh::Adopt(std::vector<Connection> connections) {
 bool PeerMesh::Poll(FrameSink& sink) {
   bool check = ++polls_ % kPollsPerCheck == 0;
   for (const auto& link : links_) check = check || (link && link->needs_poller());
-  if (check && !collected_) Collect(Duration(0));
-  collected_ = false;
+  if (check && !delivered_) Deliver(poller_->Look());
+  delivered_ = false;
   bool moved = false;
   for (const auto& link : links_) {
     if (link && link->Poll(sink)) moved = true;
@@ -84,29 +89,41 @@ bool PeerMesh::Poll(FrameSink& sink) {
   return moved;
 }
 
-void PeerMesh::Collect(Duration timeout) {
-  for (const Poller::Event& event : poller_->Wait(timeout)) {
-    links_[event.token]->OnEvents(event.events);
-  }
+void PeerMesh::Deliver(const Poller::Events& events) {
+  for (const Poller::Event& event : events) links_[event.token]->OnEvents(event.events);
 }
 
-void PeerMesh::Wait(Duration timeout) {
-  // Sequentially consistent, as in Wake: one of the two sees what the other stored.
-  sleeping_.store(true);
-  bool ready = wake_.load();
+bool PeerMesh::Arm() {
+  armed_ = true;
+  bool ready = false;
   for (const auto& link : links_) {
     if (link && !ready) ready = link->PrepareToSleep();
   }
-  if (!ready) {
-    Collect(timeout);
-    collected_ = true;
-  }
+  return !ready;
+}
+
+bool PeerMesh::Disarm() {
+  if (!armed_) return false;
+  armed_ = false;
   for (const auto& link : links_) {
     if (link) link->EndSleep();
   }
+  return true;
+}
+
+void PeerMesh::Sleep(Duration timeout) {
+  // Sequentially consistent, as in Wake: one of the two sees what the other stored.
+  sleeping_.store(true);
+  waited_ = poller_->Wait(wake_.load() ? Duration(0) : timeout);
   sleeping_.store(false);
   // Not a store: reading what Wake has stored makes visible what came before it.
   wake_.exchange(false);
+}
+
+void PeerMesh::Rise() {
+  Deliver(std::exchange(waited_, {}));
+  delivered_ = true;
+  Disarm();
 }
 
 void PeerMesh::Wake() {

@@ -1,4 +1,7 @@
 // All links of one rank, and the one place where its progress thread sleeps.
+//
+// One thread at a time moves bytes: the driver. The progress thread may sleep meanwhile,
+// so that whoever waits for an operation can drive and need not be woken.
 #pragma once
 
 #include <chrono>
@@ -41,11 +44,27 @@ class Mesh {
   // A bounded amount per link and call, so that no link starves another.
   virtual bool Poll(FrameSink& sink) = 0;
 
-  // Sleeps until something can move, Wake is called or the time is up. Nothing that
-  // happened before or during the call is slept through.
-  virtual void Wait(Duration timeout) = 0;
+  // The driver: asks all links to end the next Sleep when something can move. False when
+  // something can move already.
+  virtual bool Arm() = 0;
+  // The driver: Poll will look by itself, no link need wake anybody. True when they were asked
+  // to.
+  virtual bool Disarm() = 0;
 
-  // From any thread: ends Wait, now or the next one.
+  // The progress thread alone, driver or not: sleeps until an armed link can move, Wake is
+  // called or the time is up. Nothing that happened since Arm, and no Wake since the last
+  // Sleep, is slept through.
+  virtual void Sleep(Duration timeout) = 0;
+  // The driver: makes use of what ended the last Sleep, and disarms.
+  virtual void Rise() = 0;
+
+  // All in one, for a progress thread that is the only driver.
+  void Wait(Duration timeout) {
+    Sleep(Arm() ? timeout : Duration(0));
+    Rise();
+  }
+
+  // From any thread: ends Sleep, now or the next one.
   virtual void Wake() = 0;
 
   // Sends what is queued, for at most `timeout`, then closes every link. Frames that come
