@@ -38,6 +38,10 @@ def make_engine(kind: str, options: argparse.Namespace) -> Engine:
         from benchmarks.engines.gloo import Gloo
 
         return Gloo(options.rank, options.size, Path(options.meeting_place))
+    if kind == "plain_tcp":
+        from benchmarks.engines.plain_tcp import PlainTcp
+
+        return PlainTcp(options.rank, options.addresses.split(","))
     raise ValueError(f"engine: unknown: {kind}")
 
 
@@ -100,6 +104,7 @@ def main() -> int:
     parser.add_argument("--control", required=True, help="Unix socket of the conductor")
     parser.add_argument("--barrier", required=True, help="file")
     parser.add_argument("--meeting-place", help="file, for engines that need one")
+    parser.add_argument("--addresses", help="of all ranks, for engines that need them")
     parser.add_argument("--rank", type=int, help="for engines whose launcher does not say")
     parser.add_argument("--size", type=int)
     options = parser.parse_args()
