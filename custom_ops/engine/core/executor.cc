@@ -123,7 +123,8 @@ bool Executor::ReceiveFromSelf() {
     if (!Receivable(receive)) break;
     size_t at = 0;
     buffer_->ForEach(receive.offset, receive.bytes, [&](const FlatBuffer::Piece& piece) {
-      reducer_.Apply(*buffer_, receive, at, piece.input, piece.bytes);
+      const uint8_t* own = receive.own_output ? piece.output : piece.input;
+      reducer_.Apply(*buffer_, receive, at, own, piece.bytes);
       at += piece.bytes;
     });
     FinishReceive(own);
