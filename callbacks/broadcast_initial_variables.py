@@ -12,6 +12,7 @@ from tfring import engine, objects
 from tfring.callbacks.agreed_steps import AgreedSteps
 from tfring.errors import InvalidArgumentError, MismatchError
 from tfring.keras_hooks import accumulator_ids
+from tfring.monitoring.timeline.recording import StepMarker
 from tfring.optimizer import require_distributed
 from tfring.seed import differ_by_rank, seed_states
 from tfring.variables import broadcast_variables
@@ -38,6 +39,8 @@ class BroadcastInitialVariables(keras.callbacks.Callback):
     Args:
         root_rank: Whose values count.
 
+    In a timeline (`tfringrun --timeline`) it marks where each step begins and ends.
+
     On machines with GPUs it turns `jit_compile` off, with a warning.
 
     Raises:
@@ -51,6 +54,8 @@ class BroadcastInitialVariables(keras.callbacks.Callback):
         self.root_rank = root_rank
         self._function: Any = None
         self._synchronised = 0
+        self._marker = StepMarker()
+        self._first_batch = 0
 
     def on_train_begin(self, logs: Any = None) -> None:
         """Keras calls it."""
@@ -72,6 +77,15 @@ class BroadcastInitialVariables(keras.callbacks.Callback):
             self._broadcast()
         self._avoid_xla_on_gpus()
         self._wrap()
+
+    def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+        """Keras calls it."""
+        self._first_batch = batch
+        self._marker.begin()
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        """Keras calls it."""
+        self._marker.end(batch - self._first_batch + 1)
 
     def on_train_end(self, logs: Any = None) -> None:
         """Keras calls it."""

@@ -22,10 +22,13 @@ if TYPE_CHECKING:
         rank,
         shutdown,
         size,
+        start_timeline,
+        stop_timeline,
     )
     from tfring.errors import TfringError
     from tfring.gradient_tape import DistributedGradientTape
     from tfring.launcher.run import run
+    from tfring.monitoring.timeline.recording import timeline_step
     from tfring.objects import allgather_object, broadcast_object
     from tfring.ops import (
         Average,
@@ -91,6 +94,10 @@ __all__ = [
     "DistributedOptimizer",
     "load_model",
     "set_seed",
+    # where time goes
+    "start_timeline",
+    "stop_timeline",
+    "timeline_step",
     # modules
     "callbacks",
     "data",
@@ -101,11 +108,13 @@ _MODULES = ("callbacks", "data", "errors")
 
 _HOME = {
     "engine": (
-        "cross_rank cross_size init is_initialized local_rank local_size rank shutdown size"
+        "cross_rank cross_size init is_initialized local_rank local_size rank shutdown size "
+        "start_timeline stop_timeline"
     ),
     "config": "Config",
     "errors": "TfringError",
     "launcher.run": "run",
+    "monitoring.timeline.recording": "timeline_step",
     "objects": "allgather_object broadcast_object",
     "process_sets": "ProcessSet add_process_set global_process_set remove_process_set",
     "ops": (

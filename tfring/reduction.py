@@ -13,6 +13,7 @@ from tfring import engine, ops, xla
 from tfring.buckets import plan_buckets
 from tfring.errors import NotInitializedError
 from tfring.keras_hooks import overwritten_by_gradient
+from tfring.op_names import operation_name
 from tfring.process_sets import ProcessSet
 from tfring.reduce_op import ReduceOp
 
@@ -143,7 +144,9 @@ class GradientReduction:
         if name is None and tf.executing_eagerly():
             # Names of their own, so that each keeps its shapes from step to step.
             name = "gradients"
-        if name is not None:
+        if name is None:
+            name = operation_name("gradients", None)
+        else:
             name = f"{name}/{op.name.lower()}/{part}"
         return ops.grouped_allreduce(
             tensors,

@@ -18,6 +18,7 @@ GROUPS = [
     ["tfring.foreign_launchers", "tfring.network_interface"],
     ["tfring.config"],
     ["tfring.native"],
+    ["tfring.monitoring.timeline"],
     ["tfring.launcher"],
     ["tfring.engine"],
     ["tfring.arrays", "tfring.process_sets"],
@@ -38,7 +39,7 @@ GROUPS = [
 # All that the launcher may import besides the standard library.
 LAUNCHER_MAY_IMPORT = {
     *("tfring.config", "tfring.errors", "tfring.native", "tfring.network_interface"),
-    *("tfring.launcher", "cloudpickle"),
+    *("tfring.launcher", "tfring.monitoring.timeline", "cloudpickle"),
 }
 
 
