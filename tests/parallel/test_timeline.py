@@ -17,7 +17,6 @@ import tfring
 from harness.launched import PYTHON, tfringrun
 from harness.timeline_parts import check_nesting
 from tfring import arrays, engine, errors
-from tfring.monitoring.timeline import part as parts
 from tfring.monitoring.timeline import steps
 from tfring.monitoring.timeline.merge import merge
 from tfring.monitoring.timeline.summary import load, summarize
