@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tfring import callbacks, data, errors
+    from tfring.autotune import autotuned_function
     from tfring.config import Config
     from tfring.engine import (
         cross_rank,
@@ -92,6 +93,7 @@ __all__ = [
     # training
     "DistributedGradientTape",
     "DistributedOptimizer",
+    "autotuned_function",
     "load_model",
     "set_seed",
     # where time goes
@@ -111,6 +113,7 @@ _HOME = {
         "cross_rank cross_size init is_initialized local_rank local_size rank shutdown size "
         "start_timeline stop_timeline"
     ),
+    "autotune": "autotuned_function",
     "config": "Config",
     "errors": "TfringError",
     "launcher.run": "run",
@@ -129,7 +132,7 @@ _HOME = {
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names.split()}
 
 _NEED_TENSORFLOW = {
-    *("callbacks", "data", "gradient_tape", "ops", "optimizer", "seed", "variables"),
+    *("autotune", "callbacks", "data", "gradient_tape", "ops", "optimizer", "seed", "variables"),
 }
 
 

@@ -28,11 +28,12 @@ GROUPS = [
     ["tfring.collectives"],
     ["tfring.gradients", "tfring.sparse"],
     ["tfring.ops"],
-    ["tfring.buckets", "tfring.keras_hooks"],
+    ["tfring.bucket_search", "tfring.bucket_size", "tfring.buckets", "tfring.keras_hooks"],
     ["tfring.reduction", "tfring.variables"],
     ["tfring.accumulation"],
     ["tfring.reducing_optimizer"],
     ["tfring.gradient_tape", "tfring.moving_averages", "tfring.optimizer", "tfring.seed"],
+    ["tfring.autotune"],
     ["tfring.data", "tfring.monitoring"],
     ["tfring.callbacks"],
 ]
