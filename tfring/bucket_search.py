@@ -12,7 +12,7 @@ The ranks of a job decide alike because they decide on the same numbers: sums ov
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -95,10 +95,12 @@ class BucketSearch(Generic[Setting]):
     def _advance(self) -> None:
         next(self._search, None)
 
-    def _end(self, chosen: Setting, *times: float, reason: str = "") -> None:
+    def _end(
+        self, chosen: Setting, chosen_s: float = 0.0, start_s: float = 0.0, *, reason: str = ""
+    ) -> None:
         start = self._candidates[0]
         self.setting = chosen
-        self.outcome = Outcome(chosen, start, *times, reason=reason)
+        self.outcome = Outcome(chosen, start, chosen_s, start_s, reason)
 
     def _steps(self) -> Iterator[None]:
         """Yields before each step."""
@@ -112,7 +114,7 @@ class BucketSearch(Generic[Setting]):
             return
         yield from self._compare(self._candidates[best])
 
-    def _try_all(self) -> Iterator[None]:
+    def _try_all(self) -> Generator[None, None, int]:
         times: list[list[float]] = [[] for _ in self._candidates]
         for _ in range(ROUNDS):
             for index, candidate in enumerate(self._candidates):

@@ -80,12 +80,15 @@ class RankRecords:
 
 
 def _aligned(record: Record, to_zero: Callable[[int], int]) -> Record:
-    times = {
-        name: to_zero(value)
-        for name in ("begin", "end", "taken", "started")
-        if (value := getattr(record, name))
-    }
-    return record._replace(**times)
+    def aligned(time: int) -> int:
+        return to_zero(time) if time else 0
+
+    return record._replace(
+        begin=aligned(record.begin),
+        end=aligned(record.end),
+        taken=aligned(record.taken),
+        started=aligned(record.started),
+    )
 
 
 class RankEvents:

@@ -104,7 +104,7 @@ class Part:
                 whole = len(data) // _RECORD.size * _RECORD.size
                 for values in _RECORD.iter_unpack(data[:whole]):
                     times = values[14:18], values[18:22], values[22]
-                    yield Record(*values[:3], *values[4:14], *times, _text(values[23]))
+                    yield Record._make((*values[:3], *values[4:14], *times, _text(values[23])))
 
     def ended(self) -> bool:
         """Whether the rank has ended it; a rank that was killed has not."""
