@@ -247,9 +247,9 @@ void Conversations::SendToAll(FrameType type, const std::string& payload) {
 }
 
 void Conversations::CheckTime(TimePoint now) {
-  AskClock(now);
   if (now < next_check_) return;
   next_check_ = now + kCheckInterval;
+  AskClock(now);
   for (auto next = pending_.begin(); next != pending_.end();) {
     Operation& operation = **next++;
     Name& name = NameOfOperation(operation);
