@@ -191,6 +191,24 @@ typedef struct tfr_counters {
 /* Totals since the library was loaded; a caller with a shorter struct gets what it knows. */
 TFR_API tfr_code tfr_get_counters(tfr_counters* counters);
 
+/* ---- Timeline ---------------------------------------------------------------------- */
+
+/* Records to a file what this process does from now on: this rank's part of a timeline, with
+ * at most `most_records` records. With `detail` a record for each piece of work, too.
+ * TFR_INVALID_ARGUMENT when recording already. Goes on over shutdown and init. */
+TFR_API tfr_code tfr_timeline_start(const char* path, int rank, int detail, int64_t most_records);
+
+/* Ends the file. Nothing when not recording. */
+TFR_API tfr_code tfr_timeline_stop(void);
+
+TFR_API int tfr_timeline_recording(void);
+
+/* A span of the caller's: times are nanoseconds of CLOCK_MONOTONIC; `number` is the caller's. */
+TFR_API void tfr_timeline_span(const char* name, int64_t begin, int64_t end, int64_t number);
+
+/* A message of the caller's, now. */
+TFR_API void tfr_timeline_instant(const char* text);
+
 /* ---- Store: what the launcher runs and agents use ---------------------------------- */
 
 typedef struct tfr_store_server tfr_store_server;

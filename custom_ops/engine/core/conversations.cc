@@ -3,7 +3,6 @@
 #include <cstring>
 #include <utility>
 
-#include "base/log.h"
 #include "core/control_frame.h"
 
 namespace tfring {
@@ -24,7 +23,9 @@ Conversations::Conversations(const EngineOptions& options, Mesh& mesh, Counters&
       counters_(counters),
       on_broken_(std::move(on_broken)),
       departed_(options.size, 0),
-      last_heard_(options.size) {}
+      last_heard_(options.size) {
+  RecordLife(RecordType::kStart);
+}
 
 // ---- Submission ------------------------------------------------------------------------
 
@@ -46,6 +47,7 @@ void Conversations::Begin(Request request, std::shared_ptr<const ProcessSet> set
   name.active =
       std::make_unique<Operation>(std::move(request), std::move(set), mesh_, occurrence, submitted);
   Operation& operation = *name.active;
+  if (Recording()) RecordBegin(operation);
   operation.position = pending_.insert(pending_.end(), &operation);
   operation.next_stall_report = submitted + options_.stall_warning;
   if (operation.request().kind == Kind::kAllreduce) {
@@ -188,6 +190,7 @@ void Conversations::Finish(Name& name, const Status& status) {
     ++(status.ok() ? values.operations : values.failures);
   });
   if (allreduce) CountAllreduce(*operation, now);
+  if (operation->times() != nullptr) RecordEnd(*operation, status, now);
   operation->request().done(status);
 }
 
@@ -217,7 +220,7 @@ void Conversations::FailAll(const Status& status) {
 void Conversations::Lose(int rank, const std::string& reason) {
   if (!broken_.ok()) return;
   broken_ = Status(Code::kPeerLost, "lost rank " + std::to_string(rank) + ": " + reason);
-  Log(LogLevel::kError, broken_.message());
+  RecordMessage(LogLevel::kError, broken_.message());
   on_broken_(broken_);
   std::string payload(4, '\0');
   const int32_t lost = rank;
@@ -229,6 +232,7 @@ void Conversations::Lose(int rank, const std::string& reason) {
 }
 
 void Conversations::ShutDown() {
+  RecordLife(RecordType::kShutDown);
   const Status status(Code::kShutDown, "shutdown was called while it was pending");
   FailAll(status);
   if (broken_.ok()) broken_ = Status(Code::kShutDown, "the engine has shut down");
@@ -245,6 +249,7 @@ void Conversations::SendToAll(FrameType type, const std::string& payload) {
 void Conversations::CheckTime(TimePoint now) {
   if (now < next_check_) return;
   next_check_ = now + kCheckInterval;
+  AskClock(now);
   for (auto next = pending_.begin(); next != pending_.end();) {
     Operation& operation = **next++;
     Name& name = NameOfOperation(operation);

@@ -202,6 +202,7 @@ bool Engine::TakeSubmissions() {
 
 bool Engine::Turn() {
   bool moved = TakeSubmissions();
+  conversations_->BeginPoll();
   moved |= mesh_->Poll(*conversations_);
   moved |= conversations_->Advance();
   const TimePoint now = Clock::now();

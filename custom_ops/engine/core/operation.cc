@@ -66,6 +66,12 @@ void Operation::SendControlToAll(FrameType type, const std::string& payload) {
   }
 }
 
+OperationTimes& Operation::Measure() {
+  times_ = std::make_unique<OperationTimes>();
+  executor_.Measure(times_.get());
+  return *times_;
+}
+
 bool Operation::OnOneHost() const {
   for (int rank : set_->ranks) {
     if (rank != mesh_.rank() && !mesh_.link(rank).same_host()) return false;
@@ -198,7 +204,10 @@ Status Operation::Step() {
     TFR_RETURN_IF_ERROR(GatherTensors());
     executor_.Advance();
   }
-  if (all_started_ == TimePoint{} && executor_.all_started()) all_started_ = Clock::now();
+  if (all_started_ == TimePoint{} && executor_.all_started()) {
+    all_started_ = Clock::now();
+    if (times_ != nullptr) times_->NoteStarted();
+  }
   done_ = executor_.done();
   return Status::Ok();
 }
