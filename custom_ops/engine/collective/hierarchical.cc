@@ -159,8 +159,9 @@ class HierarchicalPlan {
       AccumulateWithinHost(segment, goes_on);
     } else {
       for (int distance = 1; distance < count; ++distance) {
-        Add(Local(distance), distance == 1 ? Receive::Action::kReduceFirst : Receive::Action::kReduce,
-            segment, /*last=*/false);
+        Add(Local(distance),
+            distance == 1 ? Receive::Action::kReduceFirst : Receive::Action::kReduce, segment,
+            /*last=*/false);
       }
     }
   }

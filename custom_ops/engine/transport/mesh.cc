@@ -1,6 +1,7 @@
 #include "transport/mesh.h"
 
 #include <atomic>
+#include <map>
 #include <utility>
 
 #include "base/deadline.h"
@@ -23,14 +24,30 @@ class DropFrames : public FrameSink {
   void OnClosed(int, const Status&) override {}
 };
 
+Result<std::vector<int>> NumberHosts(const MeshOptions& options, Store& store) {
+  const std::string prefix = "host/" + std::to_string(options.generation) + "/";
+  TFR_RETURN_IF_ERROR(store.Set(prefix + std::to_string(options.rank), options.host_id));
+  std::map<std::string, int> numbers;
+  std::vector<int> hosts;
+  for (int rank = 0; rank < options.size; ++rank) {
+    auto id = store.Get(prefix + std::to_string(rank), options.timeout);
+    if (!id.ok()) return id.status();
+    const int next = static_cast<int>(numbers.size());
+    hosts.push_back(numbers.emplace(id.value(), next).first->second);
+  }
+  return hosts;
+}
+
 class PeerMesh : public Mesh {
  public:
-  PeerMesh(int rank, std::unique_ptr<Poller> poller) : rank_(rank), poller_(std::move(poller)) {}
+  PeerMesh(int rank, std::vector<int> hosts, std::unique_ptr<Poller> poller)
+      : rank_(rank), hosts_(std::move(hosts)), poller_(std::move(poller)) {}
 
   Status Adopt(std::vector<Connection> connections);
 
   int rank() const override { return rank_; }
   int size() const override { return static_cast<int>(links_.size()); }
+  const std::vector<int>& hosts() const override { return hosts_; }
   Link& link(int peer) override { return *links_[static_cast<size_t>(peer)]; }
 
   bool Poll(FrameSink& sink) override;
@@ -47,6 +64,7 @@ class PeerMesh : public Mesh {
   void PollUntil(const Deadline& deadline, Condition condition);
 
   const int rank_;
+  const std::vector<int> hosts_;
   std::unique_ptr<Poller> poller_;
   std::vector<std::unique_ptr<MeshLink>> links_;  // by rank, null for the own one
   unsigned polls_ = 0;
@@ -165,7 +183,10 @@ Result<std::unique_ptr<Mesh>> Mesh::Connect(const MeshOptions& options, Store& s
   if (!poller.ok()) return poller.status().Annotate(context);
   auto connections = Assemble(options, store);
   if (!connections.ok()) return connections.status().Annotate(context);
-  auto mesh = std::make_unique<PeerMesh>(options.rank, std::move(poller.value()));
+  auto hosts = NumberHosts(options, store);
+  if (!hosts.ok()) return hosts.status().Annotate(context);
+  auto mesh =
+      std::make_unique<PeerMesh>(options.rank, std::move(hosts.value()), std::move(poller.value()));
   Status status = mesh->Adopt(std::move(connections.value()));
   if (!status.ok()) return status.Annotate(context);
   return std::unique_ptr<Mesh>(std::move(mesh));

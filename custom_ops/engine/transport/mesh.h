@@ -38,6 +38,8 @@ class Mesh {
 
   virtual int rank() const = 0;
   virtual int size() const = 0;
+  // By rank: a number of its host, the same on all ranks.
+  virtual const std::vector<int>& hosts() const = 0;
   virtual Link& link(int peer) = 0;  // peer != rank()
 
   // Moves bytes on every link and hands frames to `sink`; true when anything moved.
