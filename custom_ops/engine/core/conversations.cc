@@ -100,7 +100,7 @@ void Conversations::TakeEarly(Name& name, Operation& operation, const Early& ear
     if (member < 0) continue;
     if (peer.announced) OnAnnounced(operation, member, operation.announcements_due == 0);
     for (const Bytes& data : peer.data) {
-      const Status status = operation.executor().OnData(member, data.data(), data.size());
+      const Status status = operation.executor().OnData(member, data.data(), data.size(), false);
       if (!status.ok()) {
         Fail(name, status, true);
         return;

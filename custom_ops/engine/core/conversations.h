@@ -66,6 +66,7 @@ class Conversations : public FrameSink {
   void SendToAll(FrameType type, const std::string& payload = "");
 
   void OnFrame(int rank, const FrameHeader& header, const uint8_t* payload) override;
+  void OnCrowded(int rank) override;
   void OnClosed(int rank, const Status& why) override;
 
  private:

@@ -87,7 +87,7 @@ void Conversations::OnActiveFrame(Name& name, int rank, const FrameHeader& heade
   } else if (type == FrameType::kAnnounce) {
     OnAnnounced(operation, member, (header.flags & kAnswerFlag) == 0);
   } else {
-    status = operation.executor().OnData(member, payload, header.bytes);
+    status = operation.executor().OnData(member, payload, header.bytes, true);
   }
   if (status.ok()) {
     StepOrFinish(name);
@@ -173,6 +173,13 @@ void Conversations::OnBye(int rank) {
     if (operation.set().members[rank] < 0 || !operation.statements.empty()) continue;
     const Status missing = MissingPeer(operation);
     if (!missing.ok()) Fail(NameOfOperation(operation), missing, true);
+  }
+}
+
+void Conversations::OnCrowded(int rank) {
+  for (Operation* operation : pending_) {
+    const int member = operation->set().members[rank];
+    if (member >= 0) operation->executor().CopyKept(member);
   }
 }
 
