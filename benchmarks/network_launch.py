@@ -6,11 +6,10 @@ import secrets
 import shlex
 from pathlib import Path
 
-from benchmarks.launch import Command, Launch, _environment, _lacks, _worker, mpirun
+from benchmarks.launch import Command, Launch, _lacks, mpirun
 from tests.network.hosts import Hosts
 
 STORE_PORT = 7900
-GLOO_PORT = 7800
 
 
 class Placement:
@@ -28,43 +27,44 @@ class Placement:
         self.addresses = [hosts.address(rank // per_host) for rank in range(self.size)]
 
     def launches(self, names: list[str]) -> list[Launch]:
-        """The engines of these names; one may come as tfring=FOLDER, with its library."""
+        """The engines of these names; LABEL=FOLDER is tfring with that folder's library."""
         no_mpi = _lacks("mpi4py") or ("" if mpirun() else "mpirun not found")
-        known = {
-            "tfring": Launch("tfring", "tfring", "", self._start_tfring),
-            "plain_tcp": Launch("plain_tcp", "plain TCP", "", self._start_plain),
-            "gloo": Launch("gloo", "PyTorch gloo", _lacks("torch"), self._start_gloo),
-            "open_mpi": Launch("open_mpi", "Open MPI over TCP", no_mpi, self._start_mpi),
-        }
-        return [known[name] if name in known else self._other_tfring(name) for name in names]
-
-    def _other_tfring(self, name: str) -> Launch:
-        label, _, folder = name.partition("=")
-        return Launch(
-            label,
-            label,
-            "" if Path(folder, "libtfring.so").exists() else f"no libtfring.so in {folder!r}",
-            lambda _, size, arguments, directory: self._start_tfring(
-                "tfring", size, arguments, directory, folder
+        # gloo would talk to the address that the host's name has.
+        interface = {"GLOO_SOCKET_IFNAME": "eth0"}
+        known = [
+            Launch("tfring", "tfring", "tfring_raw:TfringRaw", self._start_tfring),
+            Launch("plain_tcp", "plain TCP", "plain_tcp:PlainTcp", self._start_plain),
+            Launch(
+                *("gloo", "PyTorch gloo", "gloo:Gloo", self._start_gloo, _lacks("torch")),
+                variables=interface,
             ),
+            Launch("open_mpi", "Open MPI, TCP", "open_mpi:OpenMpi", self._start_mpi, no_mpi),
+        ]
+        by_name = {launch.name: launch for launch in known}
+        return [by_name[name] if name in by_name else self._other(name) for name in names]
+
+    def _other(self, name: str) -> Launch:
+        label, _, folder = name.partition("=")
+        missing = "" if Path(folder, "libtfring.so").exists() else f"no libtfring.so in {folder!r}"
+        variables = {"TFRING_LIBRARY_DIR": folder}
+        return Launch(
+            *(label, label, "tfring_raw:TfringRaw", self._start_tfring, missing),
+            variables=variables,
         )
 
-    def _on_hosts(self, engine: str, arguments: list[str], own: list[dict[str, str]]) -> list[Command]:
-        return [
-            (
-                self.hosts.command(
-                    rank // self.per_host,
-                    _worker(
-                        engine, [*arguments, "--rank", str(rank), "--size", str(self.size)]
-                    ),
-                ),
-                {**_environment(), **variables},
-            )
-            for rank, variables in enumerate(own)
-        ]
+    def _on_hosts(
+        self, launch: Launch, arguments: list[str], own: list[dict[str, str]]
+    ) -> list[Command]:
+        commands = []
+        for rank, variables in enumerate(own):
+            place = ["--rank", str(rank), "--size", str(self.size)]
+            command = launch.worker([*arguments, *place])
+            environment = {**launch.environment(), **variables}
+            commands.append((self.hosts.command(rank // self.per_host, command), environment))
+        return commands
 
     def _start_tfring(
-        self, name: str, size: int, arguments: list[str], directory: Path, folder: str = ""
+        self, launch: Launch, size: int, arguments: list[str], directory: Path
     ) -> list[Command]:
         shared = {
             "TFRING_SIZE": str(size),
@@ -72,7 +72,6 @@ class Placement:
             "TFRING_CROSS_SIZE": str(self.hosts.count),
             "TFRING_STORE": f"{self.addresses[0]}:{STORE_PORT + secrets.randbelow(90)}",
             "TFRING_SECRET": secrets.token_hex(16),
-            "TFRING_LIBRARY_DIR": folder,
         }
         own = [
             {
@@ -85,34 +84,35 @@ class Placement:
             }
             for rank in range(size)
         ]
-        return self._on_hosts(name, arguments, own)
+        return self._on_hosts(launch, arguments, own)
 
     def _start_plain(
-        self, name: str, size: int, arguments: list[str], directory: Path
+        self, launch: Launch, size: int, arguments: list[str], directory: Path
     ) -> list[Command]:
-        addresses = ["--addresses", ",".join(self.addresses)]
-        return self._on_hosts(name, [*arguments, *addresses], [{}] * size)
+        place = ["--meeting-place", ",".join(self.addresses)]
+        return self._on_hosts(launch, [*arguments, *place], [{}] * size)
 
     def _start_gloo(
-        self, name: str, size: int, arguments: list[str], directory: Path
+        self, launch: Launch, size: int, arguments: list[str], directory: Path
     ) -> list[Command]:
-        place = ["--meeting-place", str(directory / f"{name}.meeting")]
-        # Without it, it would talk to the address that the host's name has.
-        return self._on_hosts(name, [*arguments, *place], [{"GLOO_SOCKET_IFNAME": "eth0"}] * size)
+        place = ["--meeting-place", str(directory / f"{launch.name}.meeting")]
+        return self._on_hosts(launch, [*arguments, *place], [{}] * size)
 
     def _start_mpi(
-        self, name: str, size: int, arguments: list[str], directory: Path
+        self, launch: Launch, size: int, arguments: list[str], directory: Path
     ) -> list[Command]:
         """mpirun on the first host, which enters the others as it would by ssh."""
         agent = directory / "enter_host"
         cases = "\n".join(
-            f"{self.hosts.address(host)}) set -- {shlex.join(self.hosts.command(host, []))} "
-            f"unshare --uts sh -c \"hostname host{host}; $*\" ;;"
+            f"{self.hosts.address(host)}) set -- setpriv --pdeathsig KILL {shlex.join(self.hosts.command(host, []))} "
+            f'unshare --uts --pid --fork --kill-child sh -c "hostname host{host}; $*" ;;'
             for host in range(self.hosts.count)
         )
         agent.write_text(f'#!/bin/sh\nhost=$1\nshift\ncase $host in\n{cases}\nesac\nexec "$@"\n')
         agent.chmod(0o755)
-        slots = ",".join(f"{self.hosts.address(h)}:{self.per_host}" for h in range(self.hosts.count))
+        slots = ",".join(
+            f"{self.hosts.address(h)}:{self.per_host}" for h in range(self.hosts.count)
+        )
         mca = {
             "plm_rsh_agent": str(agent),
             "btl": "tcp,self",
@@ -129,7 +129,7 @@ class Placement:
         root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
         return [
             (
-                self.hosts.command(0, [*command, *_worker(name, arguments)]),
-                {**_environment(), **root},
+                self.hosts.command(0, [*command, *launch.worker(arguments)]),
+                {**launch.environment(), **root},
             )
         ]

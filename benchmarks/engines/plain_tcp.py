@@ -5,7 +5,6 @@ from __future__ import annotations
 import socket
 import threading
 import time
-from collections.abc import Sequence
 
 import numpy as np
 
@@ -24,14 +23,15 @@ class PlainTcp(Engine):
 
     Args:
         rank: This process's number.
-        addresses: Of all ranks' hosts.
+        size: How many there are.
+        meeting_place: The addresses of all ranks' hosts, with commas between them.
     """
 
     title = "plain TCP"
 
-    def __init__(self, rank: int, addresses: Sequence[str]) -> None:
-        self.rank, self.size = rank, len(addresses)
-        self._addresses = addresses
+    def __init__(self, rank: int, size: int, meeting_place: str) -> None:
+        self.rank, self.size = rank, size
+        self._addresses = meeting_place.split(",")
 
     def join(self) -> None:
         listener = socket.create_server((self._addresses[self.rank], PORT + self.rank))
