@@ -103,9 +103,11 @@ class Placement:
     ) -> list[Command]:
         """mpirun on the first host, which enters the others as it would by ssh."""
         agent = directory / "enter_host"
+        # Ends with mpirun, even if that is killed.
+        enter = "setpriv --pdeathsig KILL {} unshare --uts --pid --fork --kill-child sh -c"
         cases = "\n".join(
-            f"{self.hosts.address(host)}) set -- setpriv --pdeathsig KILL {shlex.join(self.hosts.command(host, []))} "
-            f'unshare --uts --pid --fork --kill-child sh -c "hostname host{host}; $*" ;;'
+            f"{self.hosts.address(host)}) set -- "
+            f'{enter.format(shlex.join(self.hosts.command(host, [])))} "hostname host{host}; $*" ;;'
             for host in range(self.hosts.count)
         )
         agent.write_text(f'#!/bin/sh\nhost=$1\nshift\ncase $host in\n{cases}\nesac\nexec "$@"\n')
