@@ -68,7 +68,7 @@ class PeerMesh : public Mesh {
   std::unique_ptr<Poller> poller_;
   std::vector<std::unique_ptr<MeshLink>> links_;  // by rank, null for the own one
   unsigned polls_ = 0;
-  bool armed_ = false;
+  std::atomic<bool> armed_{false};
   bool delivered_ = false;      // by Rise, just now
   Poller::Events waited_ = {};  // what ended the last Sleep
 
@@ -121,8 +121,7 @@ bool PeerMesh::Arm() {
 }
 
 bool PeerMesh::Disarm() {
-  if (!armed_) return false;
-  armed_ = false;
+  if (!armed_.exchange(false)) return false;
   for (const auto& link : links_) {
     if (link) link->EndSleep();
   }
@@ -132,7 +131,14 @@ bool PeerMesh::Disarm() {
 void PeerMesh::Sleep(Duration timeout) {
   // Sequentially consistent, as in Wake: one of the two sees what the other stored.
   sleeping_.store(true);
-  waited_ = poller_->Wait(wake_.load() ? Duration(0) : timeout);
+  const Duration longest = wake_.load() ? Duration(0) : timeout;
+  if (armed_) {
+    waited_ = poller_->Wait(longest);
+  } else {
+    // Somebody else drives: what comes in is not for this thread to wake up for, again and again
+    // until the driver has read it.
+    poller_->WaitForWake(longest);
+  }
   sleeping_.store(false);
   // Not a store: reading what Wake has stored makes visible what came before it.
   wake_.exchange(false);
