@@ -165,6 +165,10 @@ class RankPool:
         """What the ranks have printed so far."""
         return "\n".join(log.read_text(errors="replace") for log in self._logs if log.exists())
 
+    def bare_ranks(self) -> list[tuple[list[str], dict[str, str]]]:
+        """How each rank is started without the launcher: what runs its command, and variables."""
+        return [([], variables) for variables in bare_environments(self.np)]
+
     def _start(self, bare: bool, launcher_args: Sequence[str], env: dict[str, str]) -> None:
         address = self._dir / "socket"
         worker = [sys.executable, "-u", str(WORKER), str(address)]
@@ -172,8 +176,8 @@ class RankPool:
             listener.bind(str(address))
             listener.listen(self.np)
             if bare or not LAUNCHER.exists():
-                for rank, variables in enumerate(bare_environments(self.np)):
-                    self._spawn(f"rank{rank}", worker, {**env, **variables})
+                for rank, (prefix, variables) in enumerate(self.bare_ranks()):
+                    self._spawn(f"rank{rank}", [*prefix, *worker], {**env, **variables})
             else:
                 self._spawn("launcher", launcher_command(self.np, launcher_args) + worker, env)
             self._accept(listener)

@@ -99,6 +99,10 @@ class Hosts:
         """What runs `command` on a host."""
         return [*_enter(self._holders[host]), *command]
 
+    def processes(self) -> list[int]:
+        """Those that hold the namespaces and carry the packets."""
+        return [p.pid for p in (self._switch, self._bridge, *self._holders) if p is not None]
+
     def cut(self, host: int) -> None:
         """From now on nothing comes or goes: no reset, no error."""
         if self._switch is not None:
