@@ -38,21 +38,34 @@ void Poller::Remove(int fd) { epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr
 Poller::Events Poller::Wait(std::chrono::milliseconds timeout) {
   // epoll takes an int; callers loop over longer waits anyway.
   constexpr std::chrono::milliseconds kLongest{3600 * 1000};
+  const auto wait = std::clamp(timeout, std::chrono::milliseconds(0), kLongest);
+  bool woken = false;
+  const Events events = Collect(static_cast<int>(wait.count()), waited_.data(), &woken);
+  if (woken) {
+    uint64_t wakes = 0;
+    const ssize_t got = read(wake_.get(), &wakes, sizeof(wakes));
+    static_cast<void>(got);  // non-blocking, and the number does not matter
+  }
+  return events;
+}
+
+Poller::Events Poller::Look() {
+  bool woken = false;
+  return Collect(0, seen_.data(), &woken);
+}
+
+Poller::Events Poller::Collect(int timeout_ms, Event* events, bool* woken) {
   std::array<epoll_event, kMostEvents> found;
-  const int count = epoll_wait(
-      epoll_.get(), found.data(), kMostEvents,
-      static_cast<int>(std::clamp(timeout, std::chrono::milliseconds(0), kLongest).count()));
+  const int count = epoll_wait(epoll_.get(), found.data(), kMostEvents, timeout_ms);
   int kept = 0;
   for (int i = 0; i < count; ++i) {
     if (found[i].data.u64 == kWakeToken) {
-      uint64_t wakes = 0;
-      const ssize_t got = read(wake_.get(), &wakes, sizeof(wakes));
-      static_cast<void>(got);  // non-blocking, and the number does not matter
+      *woken = true;
     } else {
-      events_[kept++] = {found[i].data.u64, found[i].events};
+      events[kept++] = {found[i].data.u64, found[i].events};
     }
   }
-  return {events_.data(), kept};
+  return {events, kept};
 }
 
 void Poller::Wake() {

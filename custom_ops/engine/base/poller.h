@@ -27,7 +27,8 @@ class Poller {
     uint32_t events;
   };
 
-  // Waits for events; a wake-up shows as none. Valid until the next Wait.
+  // Waits for events; a wake-up shows as none. Valid until the next Wait. One thread may
+  // wait while another one looks.
   struct Events {
     const Event* first;
     int count;
@@ -36,15 +37,21 @@ class Poller {
   };
   Events Wait(std::chrono::milliseconds timeout);
 
+  // What there is now. Leaves a wake-up to the thread that waits. Valid until the next Look.
+  Events Look();
+
   void Wake();  // from any thread
 
  private:
   static constexpr uint64_t kWakeToken = ~uint64_t{0};
   static constexpr int kMostEvents = 64;
 
+  Events Collect(int timeout_ms, Event* events, bool* woken);
+
   Fd epoll_;
   Fd wake_;
-  std::array<Event, kMostEvents> events_;
+  std::array<Event, kMostEvents> waited_;
+  std::array<Event, kMostEvents> seen_;
 };
 
 }  // namespace tfring

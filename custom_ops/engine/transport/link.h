@@ -1,7 +1,7 @@
 // A reliable, ordered, non-blocking stream of frames between this rank and one peer.
 // Shared memory and TCP implement it; nothing above knows which.
 //
-// A link belongs to one thread at a time (the progress thread).
+// A link belongs to one thread at a time (the one that drives).
 #pragma once
 
 #include <cstddef>
@@ -32,6 +32,10 @@ class FrameSink {
 class Link {
  public:
   virtual ~Link() = default;
+
+  // Data is expected from the peer, or will be sent: makes the connection, if there is none.
+  // Sending does so by itself.
+  virtual void Call() {}
 
   // Whether a data frame of `bytes` (at most kMaxFrameBytes) is taken now.
   virtual bool CanSend(size_t bytes) const = 0;
