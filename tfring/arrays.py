@@ -63,10 +63,9 @@ def _run(kind: int, name: str, tensors: Sequence[native.Tensor], **fields: Any) 
     )
     library = native.load()
     operation = ctypes.c_void_p()
-    native.check(library.tfr_start(ctypes.byref(request), ctypes.byref(operation)))
-    code = native.TIMEOUT  # the operation itself never ends so
     try:
-        while code == native.TIMEOUT:
+        code = library.tfr_run_for(ctypes.byref(request), _WAIT_SLICE_S, ctypes.byref(operation))
+        while code == native.TIMEOUT:  # the operation itself never ends so
             code = library.tfr_wait(operation, _WAIT_SLICE_S)
     except BaseException:
         _abandoned.append((request, tensors))

@@ -12,7 +12,7 @@ from typing import Any
 from tfring.config import Config
 from tfring.errors import TfringError, error_for
 
-ABI_VERSION = 1
+ABI_VERSION = 2
 
 # Kinds of operations.
 ALLREDUCE, BROADCAST, ALLGATHER, BARRIER = range(4)
@@ -91,7 +91,7 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     },
     "tfr_add_process_set": (c_int, [POINTER(c_int), c_int, POINTER(c_int64)]),
     "tfr_remove_process_set": (c_int, [c_int64]),
-    "tfr_start": (c_int, [POINTER(Request), POINTER(c_void_p)]),
+    "tfr_run_for": (c_int, [POINTER(Request), c_double, POINTER(c_void_p)]),
     "tfr_wait": (c_int, [c_void_p, c_double]),
     "tfr_get_counters": (c_int, [POINTER(Counters)]),
     "tfr_store_server_start": (c_int, [c_char_p, c_int, c_char_p, POINTER(c_void_p)]),

@@ -1,5 +1,6 @@
 #include "c_api.h"
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdlib>
 #include <cstring>
@@ -29,13 +30,17 @@ int FromEngine(Value value) {
   return engine == nullptr ? -1 : engine->options().*value;
 }
 
-Status Submit(const tfr_request* request, std::function<void(const Status&)> done) {
+// Up to here a caller that has better things to do carries its operation out at once: handing
+// it over would take longer.
+constexpr size_t kAtOnceBytes = 64 * 1024;
+
+enum class Urgency { kLeave, kDrive };
+
+Status Submit(Request request, Urgency urgency, const std::atomic<bool>& done) {
   const std::shared_ptr<Engine> engine = Job::Get().engine();
   if (engine == nullptr) return NotInitialized();
-  Result<Request> copy = CopyRequest(request);
-  if (!copy.ok()) return copy.status();
-  copy.value().done = std::move(done);
-  return engine->Submit(std::move(copy.value()));
+  if (urgency == Urgency::kLeave) return engine->Submit(std::move(request));
+  return engine->SubmitAndDrive(std::move(request), done);
 }
 
 }  // namespace
@@ -51,19 +56,40 @@ using tfring::Code;
 using tfring::Report;
 using tfring::Status;
 
-// Waited for by one thread, finished by the engine's; both hold it.
+// Waited for by one thread, finished by another; both hold it.
 struct tfr_operation {
   std::mutex mutex;
   std::condition_variable finished;
-  bool done = false;
+  std::atomic<bool> done{false};
   Status status;
-  std::shared_ptr<tfr_operation> self;  // the caller's share, until tfr_wait ends it
+  std::shared_ptr<tfr_operation> self;  // the caller's share, until its wait ends
 
   void Finish(const Status& outcome) {
     std::lock_guard<std::mutex> lock(mutex);
     status = outcome;
     done = true;
     finished.notify_all();
+  }
+
+  // False when the time was up.
+  bool Wait(double timeout_s) {
+    std::unique_lock<std::mutex> lock(mutex);
+    const auto is_done = [this] { return done.load(); };
+    if (timeout_s >= 0) {
+      return finished.wait_for(lock, std::chrono::duration<double>(timeout_s), is_done);
+    }
+    finished.wait(lock, is_done);
+    return true;
+  }
+
+  static Status Start(const tfr_request* request, tfring::Urgency urgency,
+                      std::shared_ptr<tfr_operation>* operation) {
+    tfring::Result<tfring::Request> copy = tfring::CopyRequest(request);
+    if (!copy.ok()) return copy.status();
+    auto started = std::make_shared<tfr_operation>();
+    copy.value().done = [started](const Status& outcome) { started->Finish(outcome); };
+    *operation = started;
+    return tfring::Submit(std::move(copy.value()), urgency, started->done);
   }
 };
 
@@ -120,18 +146,24 @@ tfr_code tfr_remove_process_set(int64_t id) {
 
 tfr_code tfr_submit(const tfr_request* request, tfr_done_fn done, void* arg) {
   if (done == nullptr) return Report({Code::kInvalidArgument, "tfr_submit: done is null"});
-  return Report(tfring::Submit(request, [done, arg](const Status& status) {
+  auto copy = tfring::CopyRequest(request);
+  if (!copy.ok()) return Report(copy.status());
+  const bool small = tfring::BytesOf(copy.value()) <= tfring::kAtOnceBytes;
+  const auto finished = std::make_shared<std::atomic<bool>>(false);
+  copy.value().done = [done, arg, finished](const Status& status) {
     done(arg, static_cast<tfr_code>(status.code()), status.message().c_str());
-  }));
+    *finished = true;
+  };
+  const auto urgency = small ? tfring::Urgency::kDrive : tfring::Urgency::kLeave;
+  return Report(tfring::Submit(std::move(copy.value()), urgency, *finished));
 }
 
 tfr_code tfr_start(const tfr_request* request, tfr_operation** operation) {
   if (operation == nullptr) {
     return Report({Code::kInvalidArgument, "tfr_start: operation is null"});
   }
-  auto started = std::make_shared<tfr_operation>();
-  const Status status =
-      tfring::Submit(request, [started](const Status& outcome) { started->Finish(outcome); });
+  std::shared_ptr<tfr_operation> started;
+  const Status status = tfr_operation::Start(request, tfring::Urgency::kLeave, &started);
   if (!status.ok()) return Report(status);
   started->self = started;
   *operation = started.get();
@@ -140,25 +172,36 @@ tfr_code tfr_start(const tfr_request* request, tfr_operation** operation) {
 
 tfr_code tfr_wait(tfr_operation* operation, double timeout_s) {
   if (operation == nullptr) return Report({Code::kInvalidArgument, "tfr_wait: operation is null"});
-  std::shared_ptr<tfr_operation> share;
-  {
-    std::unique_lock<std::mutex> lock(operation->mutex);
-    const auto finished = [operation] { return operation->done; };
-    if (timeout_s < 0) {
-      operation->finished.wait(lock, finished);
-    } else if (!operation->finished.wait_for(lock, std::chrono::duration<double>(timeout_s),
-                                             finished)) {
-      return Report({Code::kTimeout, "the operation is still running"});
-    }
-    share.swap(operation->self);
+  if (!operation->done) {
+    if (const auto engine = tfring::Job::Get().engine()) engine->Drive(operation->done);
   }
+  if (!operation->Wait(timeout_s)) {
+    return Report({Code::kTimeout, "the operation is still running"});
+  }
+  const std::shared_ptr<tfr_operation> share = std::move(operation->self);
   return Report(share->status);
 }
 
 tfr_code tfr_run(const tfr_request* request) {
-  tfr_operation* operation = nullptr;
-  const tfr_code code = tfr_start(request, &operation);
-  return code == TFR_OK ? tfr_wait(operation, -1) : code;
+  std::shared_ptr<tfr_operation> operation;
+  const Status status = tfr_operation::Start(request, tfring::Urgency::kDrive, &operation);
+  if (!status.ok()) return Report(status);
+  operation->Wait(-1);
+  return Report(operation->status);
+}
+
+tfr_code tfr_run_for(const tfr_request* request, double timeout_s, tfr_operation** operation) {
+  if (operation == nullptr) {
+    return Report({Code::kInvalidArgument, "tfr_run_for: operation is null"});
+  }
+  *operation = nullptr;
+  std::shared_ptr<tfr_operation> running;
+  const Status status = tfr_operation::Start(request, tfring::Urgency::kDrive, &running);
+  if (!status.ok()) return Report(status);
+  if (running->Wait(timeout_s)) return Report(running->status);
+  running->self = running;
+  *operation = running.get();
+  return Report({Code::kTimeout, "the operation is still running"});
 }
 
 tfr_code tfr_get_counters(tfr_counters* counters) {

@@ -16,7 +16,7 @@ extern "C" {
 #define TFR_API __attribute__((visibility("default")))
 
 /* Grows whenever a declaration here changes meaning; both sides compare it. */
-#define TFR_ABI_VERSION 1
+#define TFR_ABI_VERSION 2
 TFR_API int tfr_abi_version(void);
 
 typedef enum tfr_code {
@@ -156,13 +156,18 @@ TFR_API tfr_code tfr_submit(const tfr_request* request, tfr_done_fn done, void* 
  * a mismatch or a stall ends returns that; there is no further time limit. */
 TFR_API tfr_code tfr_run(const tfr_request* request);
 
-/* The same in two steps, for callers that must look up between waits (Python, for
- * Ctrl-C). A negative timeout_s waits for ever; else tfr_wait gives TFR_TIMEOUT while the
- * operation runs on, and may be called
- * again; any other code is the operation's own and ends the handle. */
+/* The same in two steps, for callers that have something to do meanwhile. A negative
+ * timeout_s waits for ever; else tfr_wait gives TFR_TIMEOUT while the operation runs on, and
+ * may be called again; any other code is the operation's own and ends the handle. */
 typedef struct tfr_operation tfr_operation;
 TFR_API tfr_code tfr_start(const tfr_request* request, tfr_operation** operation);
 TFR_API tfr_code tfr_wait(tfr_operation* operation, double timeout_s);
+
+/* tfr_run for callers that must look up between waits (Python, for Ctrl-C). TFR_TIMEOUT when
+ * the operation runs on after timeout_s: then *operation is its handle, for tfr_wait. It is
+ * NULL otherwise. */
+TFR_API tfr_code tfr_run_for(const tfr_request* request, double timeout_s,
+                             tfr_operation** operation);
 
 /* ---- Counters ---------------------------------------------------------------------- */
 
@@ -185,6 +190,24 @@ typedef struct tfr_counters {
 
 /* Totals since the library was loaded; a caller with a shorter struct gets what it knows. */
 TFR_API tfr_code tfr_get_counters(tfr_counters* counters);
+
+/* ---- Timeline ---------------------------------------------------------------------- */
+
+/* Records to a file what this process does from now on: this rank's part of a timeline, with
+ * at most `most_records` records. With `detail` a record for each piece of work, too.
+ * TFR_INVALID_ARGUMENT when recording already. Goes on over shutdown and init. */
+TFR_API tfr_code tfr_timeline_start(const char* path, int rank, int detail, int64_t most_records);
+
+/* Ends the file. Nothing when not recording. */
+TFR_API tfr_code tfr_timeline_stop(void);
+
+TFR_API int tfr_timeline_recording(void);
+
+/* A span of the caller's: times are nanoseconds of CLOCK_MONOTONIC; `number` is the caller's. */
+TFR_API void tfr_timeline_span(const char* name, int64_t begin, int64_t end, int64_t number);
+
+/* A message of the caller's, now. */
+TFR_API void tfr_timeline_instant(const char* text);
 
 /* ---- Store: what the launcher runs and agents use ---------------------------------- */
 

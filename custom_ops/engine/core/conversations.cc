@@ -3,7 +3,6 @@
 #include <cstring>
 #include <utility>
 
-#include "base/log.h"
 #include "core/control_frame.h"
 
 namespace tfring {
@@ -27,6 +26,7 @@ Conversations::Conversations(const EngineOptions& options, Mesh& mesh, Counters&
       watched_(options.size, 0),
       last_heard_(options.size) {
   for (int rank : mesh.neighbours()) watched_[rank] = 1;
+  RecordLife(RecordType::kStart);
 }
 
 // ---- Submission ------------------------------------------------------------------------
@@ -49,6 +49,7 @@ void Conversations::Begin(Request request, std::shared_ptr<const ProcessSet> set
   name.active =
       std::make_unique<Operation>(std::move(request), std::move(set), mesh_, occurrence, submitted);
   Operation& operation = *name.active;
+  if (Recording()) RecordBegin(operation);
   operation.position = pending_.insert(pending_.end(), &operation);
   operation.next_stall_report = submitted + options_.stall_warning;
   if (operation.request().kind == Kind::kAllreduce) {
@@ -183,8 +184,10 @@ void Conversations::Finish(Name& name, const Status& status) {
   const std::unique_ptr<Operation> operation = std::move(name.active);
   const TimePoint now = Clock::now();
   pending_.erase(operation->position);
-  name.finished_digest = operation->digest();
-  name.finished_text = Describe(operation->request());
+  if (name.finished_text.empty() || name.finished_digest != operation->digest()) {
+    name.finished_digest = operation->digest();
+    name.finished_text = Describe(operation->request());
+  }
   name.set = operation->shared_set();
   if (!status.ok()) operation->executor().ReleaseLinks();
   const Agreement& agreement = operation->agreement;
@@ -198,6 +201,7 @@ void Conversations::Finish(Name& name, const Status& status) {
     ++(status.ok() ? values.operations : values.failures);
   });
   if (allreduce) CountAllreduce(*operation, now);
+  if (operation->times() != nullptr) RecordEnd(*operation, status, now);
   operation->request().done(status);
 }
 
@@ -227,7 +231,7 @@ void Conversations::FailAll(const Status& status) {
 void Conversations::Lose(int rank, const std::string& reason) {
   if (!broken_.ok()) return;
   broken_ = Status(Code::kPeerLost, "lost rank " + std::to_string(rank) + ": " + reason);
-  Log(LogLevel::kError, broken_.message());
+  RecordMessage(LogLevel::kError, broken_.message());
   on_broken_(broken_);
   std::string payload(4, '\0');
   const int32_t lost = rank;
@@ -240,6 +244,7 @@ void Conversations::Lose(int rank, const std::string& reason) {
 }
 
 void Conversations::ShutDown() {
+  RecordLife(RecordType::kShutDown);
   const Status status(Code::kShutDown, "shutdown was called while it was pending");
   FailAll(status);
   if (broken_.ok()) broken_ = Status(Code::kShutDown, "the engine has shut down");
@@ -258,6 +263,7 @@ void Conversations::CheckTime(TimePoint now) {
   if (now < next_check_) return;
   next_check_ = now + kCheckInterval;
   CheckLeaving();
+  AskClock(now);
   for (auto next = pending_.begin(); next != pending_.end();) {
     Operation& operation = **next++;
     Name& name = NameOfOperation(operation);

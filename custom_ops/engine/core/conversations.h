@@ -9,7 +9,7 @@
 // and completes only when all of them have announced the same (core/agreement.h). A step of
 // training thus pays for agreement once, and never waits for it again.
 //
-// All of it runs on the progress thread.
+// All of it runs on the thread that drives.
 #pragma once
 
 #include <cstdint>
@@ -22,10 +22,12 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/log.h"
 #include "core/clock.h"
 #include "core/counters.h"
 #include "core/operation.h"
 #include "core/options.h"
+#include "core/timeline.h"
 #include "transport/mesh.h"
 
 namespace tfring {
@@ -50,6 +52,9 @@ class Conversations : public FrameSink {
 
   // Ends everything pending with kShutDown, and says goodbye.
   void ShutDown();
+
+  // Mesh::Poll comes next; for the timeline.
+  void BeginPoll() { poll_mark_ = Recording() ? Clock::now() : TimePoint{}; }
 
   bool pending() const { return !pending_.empty(); }
   const Status& broken() const { return broken_; }
@@ -127,6 +132,17 @@ class Conversations : public FrameSink {
 
   // To all that there is a connection with: the others hear it from them.
   void SendToConnected(FrameType type, const std::string& payload);
+  // recording.cc: for the timeline
+  bool Recording() const { return options_.timeline != nullptr && options_.timeline->recording(); }
+  void RecordLife(RecordType type);
+  void RecordMessage(LogLevel level, const std::string& text);  // and logs it
+  void RecordBegin(Operation& operation);
+  void RecordArrival(Operation& operation, int rank, const FrameHeader& header, bool first);
+  void RecordEnd(const Operation& operation, const Status& status, TimePoint now);
+  void AskClock(TimePoint now);
+  void SendClockQuestion();
+  void OnClock(int rank, const FrameHeader& header, const uint8_t* payload);
+
   Name& NameOfOperation(const Operation& operation) { return names_[operation.name_id()]; }
   void CountAllreduce(const Operation& operation, TimePoint now);
 
@@ -146,6 +162,9 @@ class Conversations : public FrameSink {
   int pending_allreduces_ = 0;
   TimePoint busy_since_{};
   TimePoint last_allreduce_submitted_{};
+  TimePoint poll_mark_{};  // the last poll, or the last frame of it
+  TimePoint next_clock_question_{};
+  int clock_questions_ = 0;
 };
 
 }  // namespace tfring

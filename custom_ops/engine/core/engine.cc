@@ -14,22 +14,24 @@ namespace {
 constexpr Duration kFlushTimeout{2000};
 constexpr Duration kLongestSleep{1000};
 constexpr Duration kCheckInterval{100};  // with operations pending: conflicts, stalls
+constexpr Duration kLinger{1};
 
-std::chrono::microseconds DefaultSpin(const EngineOptions& options) {
-  // A rank that spins on a core that another rank needs delays what it waits for.
-  const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  return std::chrono::microseconds(options.local_size <= cores ? 50 : 0);
-}
+// Answers that come at once come within a few microseconds; after that whoever else wants the
+// core may have it for a moment.
+constexpr std::chrono::microseconds kEagerSpin{5};
+constexpr std::chrono::microseconds kDefaultSpin{100};
+
+int Cores() { return static_cast<int>(std::max(1u, std::thread::hardware_concurrency())); }
 
 EngineOptions WithDefaults(EngineOptions options) {
-  if (options.spin.count() < 0) options.spin = DefaultSpin(options);
+  if (options.spin.count() < 0) options.spin = kDefaultSpin;
   return options;
 }
 
 }  // namespace
 
 Engine::Engine(const EngineOptions& options, Counters& counters)
-    : options_(WithDefaults(options)), counters_(counters) {
+    : options_(WithDefaults(options)), counters_(counters), crowded_(options.local_size > Cores()) {
   std::vector<int> all(options_.size);
   for (int rank = 0; rank < options_.size; ++rank) all[rank] = rank;
   sets_[0] = std::make_shared<ProcessSet>(ProcessSet::Of(0, all, options_.rank, options_.size));
@@ -138,7 +140,7 @@ Status Engine::FindSet(const Request& request, std::shared_ptr<const ProcessSet>
 
 // ---- Submission ------------------------------------------------------------------------
 
-Status Engine::Submit(Request request) {
+Status Engine::Enqueue(Request request, bool* alone) {
   TFR_RETURN_IF_ERROR(Validate(request));
   const TimePoint now = Clock::now();
   std::shared_ptr<const ProcessSet> set;
@@ -146,17 +148,37 @@ Status Engine::Submit(Request request) {
     std::lock_guard<std::mutex> lock(mutex_);
     if (!health_.ok()) return health_;
     TFR_RETURN_IF_ERROR(FindSet(request, &set));
-    if (set->count() > 1) {
-      queue_.push_back({std::move(request), set, now});
+    *alone = set->count() == 1;
+    if (!*alone) {
+      queue_.push_back({std::move(request), std::move(set), now});
       submitted_ = true;
     }
   }
-  if (set->count() == 1) {
-    RunAlone(request, counters_);
-  } else if (sleeping_) {
-    mesh_->Wake();
-  }
+  if (*alone) RunAlone(request, counters_);
   return Status::Ok();
+}
+
+Status Engine::Submit(Request request) {
+  bool alone = false;
+  TFR_RETURN_IF_ERROR(Enqueue(std::move(request), &alone));
+  if (!alone && sleeping_) mesh_->Wake();
+  return Status::Ok();
+}
+
+Status Engine::SubmitAndDrive(Request request, const std::atomic<bool>& done) {
+  if (mesh_ == nullptr || !TryToDrive()) return Submit(std::move(request));
+  bool alone = false;
+  const Status status = Enqueue(std::move(request), &alone);
+  if (status.ok() && !alone) {
+    DriveUntil(done);
+  } else {
+    StopDriving();
+  }
+  return status;
+}
+
+void Engine::Drive(const std::atomic<bool>& done) {
+  if (mesh_ != nullptr && TryToDrive()) DriveUntil(done);
 }
 
 bool Engine::TakeSubmissions() {
@@ -178,29 +200,76 @@ bool Engine::TakeSubmissions() {
 
 // ---- The progress thread ---------------------------------------------------------------
 
-void Engine::Run() {
+bool Engine::Turn() {
+  bool moved = TakeSubmissions();
+  conversations_->BeginPoll();
+  moved |= mesh_->Poll(*conversations_);
+  moved |= conversations_->Advance();
+  const TimePoint now = Clock::now();
+  conversations_->CheckTime(now);
+  KeepAlive(now);
+  return moved;
+}
+
+void Engine::Pause(std::chrono::microseconds idle) const {
+  if (crowded_ || idle > kEagerSpin) {
+    std::this_thread::yield();
+  } else {
+    CpuPause();
+  }
+}
+
+void Engine::DriveUntil(const std::atomic<bool>& done) {
+  const bool asleep = mesh_->Disarm();
+  visited_ = true;
   TimePoint idle_since = Clock::now();
-  while (!stopped_) {
-    bool moved = TakeSubmissions();
-    moved |= mesh_->Poll(*conversations_);
-    moved |= conversations_->Advance();
+  while (!stopped_ && !done) {
+    const bool moved = Turn();
     const TimePoint now = Clock::now();
-    conversations_->CheckTime(now);
-    KeepAlive(now);
-    if (moved) {
-      idle_since = now;
-      continue;
-    }
-    if (conversations_->pending() && now < idle_since + options_.spin) {
-      CpuPause();
-      continue;
+    if (moved) idle_since = now;
+    if (done || now > idle_since + options_.spin) break;
+    if (!moved) Pause(std::chrono::duration_cast<std::chrono::microseconds>(now - idle_since));
+  }
+  const bool unfinished = stopped_ || conversations_->pending();
+  StopDriving();
+  // The progress thread has to take over, or at least to arm again when callers stay away.
+  if (asleep || unfinished) mesh_->Wake();
+}
+
+void Engine::Run() {
+  while (true) {
+    Duration sleep = kLinger;
+    if (TryToDrive()) {
+      mesh_->Rise();
+      sleep = Serve();
+      if (stopped_) break;  // and goes on driving: nobody else may
+      StopDriving();
     }
     sleeping_ = true;
-    if (!submitted_) mesh_->Wait(TimeToSleep());
+    mesh_->Sleep(submitted_ ? Duration(0) : sleep);
     sleeping_ = false;
   }
   conversations_->ShutDown();
   mesh_->Close(kFlushTimeout);
+}
+
+// Drives as long as that moves anything, and a little longer. Returns how long to sleep.
+Duration Engine::Serve() {
+  TimePoint idle_since = Clock::now();
+  while (!stopped_) {
+    const bool moved = Turn();
+    const TimePoint now = Clock::now();
+    if (moved) {
+      idle_since = now;
+    } else if (conversations_->pending() && now < idle_since + options_.spin) {
+      Pause(std::chrono::duration_cast<std::chrono::microseconds>(now - idle_since));
+    } else if (std::exchange(visited_, false) && !conversations_->pending()) {
+      return kLinger;
+    } else if (mesh_->Arm()) {
+      return TimeToSleep();
+    }
+  }
+  return Duration(0);
 }
 
 Duration Engine::TimeToSleep() const {

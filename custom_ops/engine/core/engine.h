@@ -1,9 +1,13 @@
-// One rank's engine: the progress thread, and the way to it from all others.
+// One rank's engine: its progress thread, and the way to it from all others.
 //
-// The thread sleeps in Mesh::Wait until a link can move or something is submitted; an idle
-// engine uses no CPU but for its heartbeats. With operations pending it looks a little
-// longer before it sleeps (EngineOptions::spin), which saves a wake-up when the peer is
-// about to answer.
+// One thread at a time drives: takes submissions, moves bytes, completes operations. A caller
+// that waits for an operation drives by itself if nobody does, which saves waking the progress
+// thread and being woken by it: most of a small operation's time. It looks for a little while
+// (EngineOptions::spin), then leaves the rest to the progress thread.
+//
+// The progress thread sleeps until a link can move or something is submitted; an idle engine
+// uses no CPU but for its heartbeats. While callers come and go it only looks now and then
+// whether they still do (kLinger), and no peer need ring to wake it.
 #pragma once
 
 #include <atomic>
@@ -33,6 +37,12 @@ class Engine {
   // Checks and starts an operation; request.done is called once if this returns ok.
   Status Submit(Request request);
 
+  // The same, and drives until `done` (which request.done sets) or until it is better to sleep.
+  Status SubmitAndDrive(Request request, const std::atomic<bool>& done);
+
+  // Drives, if nobody else does, until `done` or until it is better to sleep.
+  void Drive(const std::atomic<bool>& done);
+
   // Ends pending operations, says goodbye, sends what is queued. Idempotent.
   void ShutDown();
 
@@ -53,7 +63,14 @@ class Engine {
 
   Engine(const EngineOptions& options, Counters& counters);
   void Run();
+  Duration Serve();
+  bool Turn();
+  bool TryToDrive() { return !driven_.exchange(true); }
+  void StopDriving() { driven_ = false; }
+  void DriveUntil(const std::atomic<bool>& done);
+  void Pause(std::chrono::microseconds idle) const;
   void Break(const Status& why);
+  Status Enqueue(Request request, bool* alone);
   bool TakeSubmissions();
   void KeepAlive(TimePoint now);
   Duration TimeToSleep() const;
@@ -72,9 +89,12 @@ class Engine {
   bool stopping_ = false;
   bool stopped_ = false;
   std::atomic<bool> submitted_{false};  // the queue has something, or the end has come
-  std::atomic<bool> sleeping_{false};
+  std::atomic<bool> sleeping_{false};   // the progress thread
+  std::atomic<bool> driven_{false};     // some thread drives
+  const bool crowded_;                  // more ranks than cores
 
-  // The thread's own.
+  // The driver's own.
+  bool visited_ = false;  // callers have driven since the progress thread last looked
   std::vector<Submission> taken_;
   TimePoint next_heartbeat_{};
   TimePoint last_check_{};

@@ -12,6 +12,10 @@ constexpr size_t kFrameAlignment = 64;
 // A frame gathered from more pieces than this is cut (writev takes 1,024).
 constexpr size_t kMaxPieces = 512;
 
+PieceKind WorkOf(const Receive& receive) {
+  return receive.action == Receive::Action::kCopy ? PieceKind::kCopy : PieceKind::kReduce;
+}
+
 }  // namespace
 
 Executor::Executor(std::vector<Link*> links, int self, const FrameHeader& header)
@@ -74,7 +78,10 @@ size_t Executor::Consume(Peer& peer, const uint8_t* data, size_t bytes) {
     const Receive& receive = program_.receives[peer.receives[peer.next_receive]];
     if (!Receivable(receive)) break;
     const size_t part = std::min(bytes - taken, receive.bytes - peer.receive_at);
-    reducer_.Apply(*buffer_, receive, peer.receive_at, data + taken, part);
+    {
+      const PieceTimer timer(times_, WorkOf(receive), part);
+      reducer_.Apply(*buffer_, receive, peer.receive_at, data + taken, part);
+    }
     taken += part;
     peer.receive_at += part;
     if (peer.receive_at < receive.bytes) break;
@@ -125,6 +132,7 @@ bool Executor::ReceiveFromSelf() {
     const Receive& receive = program_.receives[own.receives[own.next_receive]];
     if (!Receivable(receive)) break;
     size_t at = 0;
+    const PieceTimer timer(times_, WorkOf(receive), receive.bytes);
     buffer_->ForEach(receive.offset, receive.bytes, [&](const FlatBuffer::Piece& piece) {
       reducer_.Apply(*buffer_, receive, at, piece.input, piece.bytes);
       at += piece.bytes;
@@ -147,6 +155,7 @@ bool Executor::Advance() {
     any |= again;
   }
   waits_for_link_ = HasFramesToLeave();
+  if (times_ != nullptr) times_->NoteWaiting(waits_for_link_);
   return any;
 }
 
@@ -199,6 +208,7 @@ bool Executor::SendFrame(Peer& peer, const Send& send) {
   peer.send_at += bytes;
   peer.sent += bytes;
   sent_bytes_ += static_cast<int64_t>(bytes);
+  const PieceTimer timer(times_, PieceKind::kSend, bytes);
   peer.link->Send(header, pieces_.data(), pieces_.size(), &peer.frames_left);
   return true;
 }

@@ -14,6 +14,7 @@
 #include "collective/program.h"
 #include "core/flat_buffer.h"
 #include "core/reducer.h"
+#include "core/timeline_times.h"
 #include "transport/link.h"
 
 namespace tfring {
@@ -53,6 +54,9 @@ class Executor {
 
   // Whether the programs so far bring more from the member than the eager window.
   bool expects_much(int member) const { return peers_[member].expected > kEagerBytes; }
+
+  // Measures its work from now on.
+  void Measure(OperationTimes* times) { times_ = times; }
 
   // The links must not refer to the operation's memory any more (it fails).
   void ReleaseLinks();
@@ -105,6 +109,7 @@ class Executor {
   int sends_left_ = 0;                // a prefix of the sends that have left
   size_t receives_open_ = 0;
   bool waits_for_link_ = false;
+  OperationTimes* times_ = nullptr;
   std::vector<ConstBytes> pieces_;  // scratch
   int64_t sent_bytes_ = 0;
   int64_t received_bytes_ = 0;

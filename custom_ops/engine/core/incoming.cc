@@ -29,6 +29,9 @@ void Conversations::OnFrame(int rank, const FrameHeader& header, const uint8_t* 
     case FrameType::kBye:
       OnBye(rank, header, payload);
       break;
+    case FrameType::kClock:
+      OnClock(rank, header, payload);
+      break;
     case FrameType::kLost:
       OnLost(rank, header, payload);
       break;
@@ -36,6 +39,7 @@ void Conversations::OnFrame(int rank, const FrameHeader& header, const uint8_t* 
       if (broken_.ok()) OnOperationFrame(rank, header, payload);
       break;
   }
+  if (Recording()) poll_mark_ = Clock::now();
 }
 
 void Conversations::OnOperationFrame(int rank, const FrameHeader& header, const uint8_t* payload) {
@@ -61,6 +65,9 @@ void Conversations::OnActiveFrame(Name& name, int rank, const FrameHeader& heade
   Operation& operation = *name.active;
   const int member = operation.set().members[rank];
   if (member < 0) return;
+  if (operation.times() != nullptr) {
+    RecordArrival(operation, rank, header, operation.heard[member] == 0);
+  }
   operation.heard[member] = 1;
   const FrameType type = static_cast<FrameType>(header.type);
   if (type == FrameType::kAbort) {

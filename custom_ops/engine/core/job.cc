@@ -30,6 +30,7 @@ Status Job::Init(const std::string& text) {
   Result<EngineOptions> parsed = ParseOptions(text);
   if (!parsed.ok()) return parsed.status();
   EngineOptions options = std::move(parsed.value());
+  options.timeline = &timeline_;
   NumberRendezvous(&options);
   std::unique_ptr<TcpStore> store;
   if (options.size > 1) {
@@ -54,6 +55,7 @@ void Job::ShutDown() {
     engine.swap(engine_);
   }
   if (engine != nullptr) engine->ShutDown();
+  timeline_.Flush();
 }
 
 Status Job::ServeStore(const EngineOptions& options) {

@@ -8,6 +8,7 @@
 
 #include "core/counters.h"
 #include "core/engine.h"
+#include "core/timeline.h"
 #include "rendezvous/store_server.h"
 
 namespace tfring {
@@ -27,6 +28,7 @@ class Job {
   std::shared_ptr<Engine> engine() const;
 
   Counters& counters() { return counters_; }
+  Timeline& timeline() { return timeline_; }
 
  private:
   Job() = default;
@@ -37,6 +39,7 @@ class Job {
   std::mutex init_mutex_;  // one Init or ShutDown at a time
   std::shared_ptr<Engine> engine_;
   Counters counters_;
+  Timeline timeline_;
   // The store stays up between engines: other ranks may still be reading from it.
   std::unique_ptr<StoreServer> store_server_;
   int store_port_ = 0;

@@ -54,11 +54,7 @@ std::string Operation::Title() const {
          std::to_string(mesh_.rank());
 }
 
-int64_t Operation::bytes() const {
-  size_t bytes = 0;
-  for (const Tensor& tensor : request_.tensors) bytes += BytesOf(request_, tensor);
-  return static_cast<int64_t>(bytes);
-}
+int64_t Operation::bytes() const { return static_cast<int64_t>(BytesOf(request_)); }
 
 void Operation::SendControl(FrameType type, int member, const std::string& payload) {
   SendControlFrame(mesh_.link(set_->ranks[member]), type, header_, payload);
@@ -72,6 +68,12 @@ void Operation::SendControlToAll(FrameType type, const std::string& payload) {
 
 void Operation::Announce() {
   for (int member : agreement.TakeTargets()) SendControl(FrameType::kAnnounce, member);
+}
+
+OperationTimes& Operation::Measure() {
+  times_ = std::make_unique<OperationTimes>();
+  executor_.Measure(times_.get());
+  return *times_;
 }
 
 bool Operation::OnOneHost() const {
@@ -206,7 +208,10 @@ Status Operation::Step() {
     TFR_RETURN_IF_ERROR(GatherTensors());
     executor_.Advance();
   }
-  if (all_started_ == TimePoint{} && executor_.all_started()) all_started_ = Clock::now();
+  if (all_started_ == TimePoint{} && executor_.all_started()) {
+    all_started_ = Clock::now();
+    if (times_ != nullptr) times_->NoteStarted();
+  }
   done_ = executor_.done();
   return Status::Ok();
 }

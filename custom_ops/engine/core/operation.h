@@ -13,6 +13,7 @@
 #include "core/executor.h"
 #include "core/process_set.h"
 #include "core/request.h"
+#include "core/timeline_times.h"
 #include "transport/mesh.h"
 
 namespace tfring {
@@ -46,6 +47,11 @@ class Operation {
   uint32_t digest() const { return header_.digest; }
   TimePoint submitted() const { return submitted_; }
   TimePoint all_started() const { return all_started_; }
+
+  // Measures from now on; null otherwise.
+  OperationTimes& Measure();
+  const OperationTimes* times() const { return times_.get(); }
+  OperationTimes* times() { return times_.get(); }
 
   // "allreduce "gradients" on rank 2", to begin a message.
   std::string Title() const;
@@ -82,6 +88,7 @@ class Operation {
   FrameHeader header_;
   FlatBuffer buffer_;
   Executor executor_;
+  std::unique_ptr<OperationTimes> times_;
   bool done_ = false;
   bool gathering_sizes_ = false;
   std::vector<int64_t> own_sizes_;       // allgather: first dimension of each tensor

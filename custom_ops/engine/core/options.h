@@ -11,6 +11,8 @@
 
 namespace tfring {
 
+class Timeline;
+
 struct EngineOptions {
   int rank = 0;
   int size = 1;
@@ -31,6 +33,7 @@ struct EngineOptions {
   Duration heartbeat_timeout{10000};   // 0: off
   std::chrono::microseconds spin{-1};  // -1: by the number of cores
   LogLevel log_level = LogLevel::kWarning;
+  Timeline* timeline = nullptr;  // records what happens; may be null
 };
 
 // Reads the lines of "key=value" that c_api.h describes.

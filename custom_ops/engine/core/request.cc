@@ -1,5 +1,7 @@
 #include "core/request.h"
 
+#include <algorithm>
+
 #include "base/hash.h"
 #include "codec/reduce.h"
 
@@ -56,6 +58,14 @@ int64_t ElementsOf(const std::vector<int64_t>& dims) {
     }
   }
   return empty ? 0 : elements;
+}
+
+size_t BytesOf(const Request& request) {
+  size_t elements = 0;
+  for (const Tensor& tensor : request.tensors) {
+    elements += static_cast<size_t>(std::max<int64_t>(ElementsOf(tensor.dims), 0));
+  }
+  return elements * SizeOf(request.dtype);
 }
 
 Status Validate(const Request& request) {

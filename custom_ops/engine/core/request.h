@@ -52,6 +52,9 @@ struct Request {
 // Elements of a tensor; -1 when that does not fit, or a dimension is negative.
 int64_t ElementsOf(const std::vector<int64_t>& dims);
 
+// Bytes of all tensors; those with impossible dimensions count nothing.
+size_t BytesOf(const Request& request);
+
 // Whether the request makes sense by itself, whatever the other ranks say.
 Status Validate(const Request& request);
 

@@ -3,7 +3,6 @@
 // When one has been pending for the warning time, the members not heard of are asked
 // whether they have submitted it; the warning names those that have not. With a shutdown
 // time set, the operation then fails on every rank.
-#include "base/log.h"
 #include "core/conversations.h"
 
 namespace tfring {
@@ -41,7 +40,7 @@ void Conversations::CheckStall(Name& name, TimePoint now) {
     Fail(name, Status(Code::kStalled, text), true);
     return;
   }
-  Log(LogLevel::kWarning, text);
+  RecordMessage(LogLevel::kWarning, text);
   operation.queried = false;
   operation.next_stall_report = now + options_.stall_warning;
 }

@@ -21,8 +21,9 @@ enum class FrameType : uint8_t {
   kAnswer = 8,     // payload: 1 byte, 1 = submitted
   kHeartbeat = 9,  // nothing but a sign of life
   kBye = 10,       // the sender shuts down in good order
+  kClock = 11,     // payload: the sender's time (8 bytes); the answer adds the answerer's own
 };
-constexpr uint8_t kLastFrameType = 10;
+constexpr uint8_t kLastFrameType = 11;
 
 // In `flags`: the frame answers one of the same type and asks for no answer itself.
 constexpr uint8_t kAnswerFlag = 1;

@@ -1,0 +1,1 @@
+"""What is measured: one engine a file, all behind `engine.Engine`."""
