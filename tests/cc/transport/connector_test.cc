@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <mutex>
@@ -185,12 +186,19 @@ TEST_EACH(ConnectorSendsWhatIsQueuedForWhoeverIsOnTheWay, MeshCases({kSize})) {
       return promised;
     }));
     Say(*meshes[3], 0, 2);
+    for (size_t rank = 1; rank < kSize; ++rank) {
+      if (rank != 3) meshes[rank].reset();
+    }
     std::atomic<bool> leaving{true};
     std::thread leaver([&] {
       meshes[3]->Close(kLong);
       leaving = false;
     });
-    PollUntil(*meshes[0], recorders[0], [&] { return !recorders[0].closed.empty(); });
+    PollUntil(*meshes[0], recorders[0], [&] {
+      const auto& closed = recorders[0].closed;
+      return std::any_of(closed.begin(), closed.end(),
+                         [](const auto& entry) { return entry.first == 3; });
+    });
     leaver.join();
     EXPECT_FALSE(leaving.load());
     ASSERT_EQ(recorders[0].frames.size(), 1u);
