@@ -9,9 +9,11 @@ import keras
 import tensorflow as tf
 
 from tfring import engine, objects
+from tfring.autotune import TunedSteps
 from tfring.callbacks.agreed_steps import AgreedSteps
 from tfring.errors import InvalidArgumentError, MismatchError
 from tfring.keras_hooks import accumulator_ids
+from tfring.monitoring.timeline.recording import StepMarker
 from tfring.optimizer import require_distributed
 from tfring.seed import differ_by_rank, seed_states
 from tfring.variables import broadcast_variables
@@ -38,6 +40,9 @@ class BroadcastInitialVariables(keras.callbacks.Callback):
     Args:
         root_rank: Whose values count.
 
+    With the setting `autotune` it tries out sizes of buckets during the first steps.
+    In a timeline (`tfringrun --timeline`) it marks where each step begins and ends.
+
     On machines with GPUs it turns `jit_compile` off, with a warning.
 
     Raises:
@@ -50,7 +55,10 @@ class BroadcastInitialVariables(keras.callbacks.Callback):
         super().__init__()
         self.root_rank = root_rank
         self._function: Any = None
+        self._tuned: TunedSteps | None = None
         self._synchronised = 0
+        self._marker = StepMarker()
+        self._first_batch = 0
 
     def on_train_begin(self, logs: Any = None) -> None:
         """Keras calls it."""
@@ -73,8 +81,19 @@ class BroadcastInitialVariables(keras.callbacks.Callback):
         self._avoid_xla_on_gpus()
         self._wrap()
 
+    def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+        """Keras calls it."""
+        self._first_batch = batch
+        self._marker.begin()
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        """Keras calls it."""
+        self._marker.end(batch - self._first_batch + 1)
+
     def on_train_end(self, logs: Any = None) -> None:
         """Keras calls it."""
+        if self._tuned is not None:
+            self._function, self._tuned = self._tuned.stop(), None
         self._unwrap()
 
     def _avoid_xla_on_gpus(self) -> None:
@@ -95,13 +114,24 @@ class BroadcastInitialVariables(keras.callbacks.Callback):
         """Puts this callback before Keras's train function, which is there already."""
         self._unwrap()
         self._function = self.model.train_function
+        if engine.config().autotune:
+            self._tuned = TunedSteps(self._new_train_function, self._function)
+            self._function = self._tuned
         self.model.train_function = self._first_steps
+
+    def _new_train_function(self) -> Any:
+        current = self.model.train_function
+        self.model.make_train_function(force=True)
+        made, self.model.train_function = self.model.train_function, current
+        return made
 
     def _unwrap(self) -> None:
         current = self.model.train_function
         # A training that failed has left its callback there.
         while isinstance(owner := getattr(current, "__self__", None), BroadcastInitialVariables):
             current = owner._function
+        if isinstance(current, TunedSteps):
+            current = current.stop()
         self.model.train_function = current
 
     def _first_steps(self, iterator: Any) -> Any:
@@ -115,14 +145,20 @@ class BroadcastInitialVariables(keras.callbacks.Callback):
             self._require_nothing_new()
             raise
         self._require_nothing_new()
-        if self._steps.needed:
-            self.model.train_function = self._later_steps
-        else:
-            self._unwrap()
+        self.model.train_function = self._later_steps
+        self._leave_if_done()
         return result
 
     def _later_steps(self, iterator: Any) -> Any:
-        return self._run(iterator)
+        result = self._run(iterator)
+        self._leave_if_done()
+        return result
+
+    def _leave_if_done(self) -> None:
+        if self._tuned is not None and self._tuned.outcome is not None:
+            self._function, self._tuned = self._tuned.function, None
+        if self._tuned is None and not self._steps.needed:
+            self._unwrap()
 
     def _run(self, iterator: Any) -> Any:
         if self._steps.needed:

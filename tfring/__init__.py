@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tfring import callbacks, data, errors
+    from tfring.autotune import autotuned_function
     from tfring.config import Config
     from tfring.engine import (
         cross_rank,
@@ -22,10 +23,13 @@ if TYPE_CHECKING:
         rank,
         shutdown,
         size,
+        start_timeline,
+        stop_timeline,
     )
     from tfring.errors import TfringError
     from tfring.gradient_tape import DistributedGradientTape
     from tfring.launcher.run import run
+    from tfring.monitoring.timeline.recording import timeline_step
     from tfring.objects import allgather_object, broadcast_object
     from tfring.ops import (
         Average,
@@ -89,8 +93,13 @@ __all__ = [
     # training
     "DistributedGradientTape",
     "DistributedOptimizer",
+    "autotuned_function",
     "load_model",
     "set_seed",
+    # where time goes
+    "start_timeline",
+    "stop_timeline",
+    "timeline_step",
     # modules
     "callbacks",
     "data",
@@ -101,11 +110,14 @@ _MODULES = ("callbacks", "data", "errors")
 
 _HOME = {
     "engine": (
-        "cross_rank cross_size init is_initialized local_rank local_size rank shutdown size"
+        "cross_rank cross_size init is_initialized local_rank local_size rank shutdown size "
+        "start_timeline stop_timeline"
     ),
+    "autotune": "autotuned_function",
     "config": "Config",
     "errors": "TfringError",
     "launcher.run": "run",
+    "monitoring.timeline.recording": "timeline_step",
     "objects": "allgather_object broadcast_object",
     "process_sets": "ProcessSet add_process_set global_process_set remove_process_set",
     "ops": (
@@ -120,7 +132,7 @@ _HOME = {
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names.split()}
 
 _NEED_TENSORFLOW = {
-    *("callbacks", "data", "gradient_tape", "ops", "optimizer", "seed", "variables"),
+    *("autotune", "callbacks", "data", "gradient_tape", "ops", "optimizer", "seed", "variables"),
 }
 
 

@@ -142,6 +142,23 @@ class Config:
         "Bytes of gradients that `DistributedOptimizer` and `DistributedGradientTape` reduce "
         "as one, unless they are told otherwise.",
     )
+    autotune: bool = _option(
+        False,
+        _flag,
+        "Find the best size of a bucket during the first steps of `fit`; see autotune.md.",
+    )
+    timeline: str = _option(
+        "", _text, "File for a timeline of all ranks (a Chrome trace); see timeline.md."
+    )
+    timeline_detail: bool = _option(
+        False, _flag, "Show each copy, reduction, send and receipt in it, not just their sums."
+    )
+    timeline_records: int = _option(
+        100_000, _whole(1), "How many records a rank keeps at most (232 bytes each)."
+    )
+    timeline_part: str = _option(
+        "", _text, "File for this rank's part of the timeline. The launcher sets it."
+    )
     library_dir: str = _option(
         "", _text, "Folder of the native libraries; default: `lib` within the package."
     )

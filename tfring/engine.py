@@ -6,11 +6,13 @@ import atexit
 import ctypes
 import os
 import threading
+import warnings
 from dataclasses import dataclass
 
 from tfring import native
 from tfring.config import Config
 from tfring.errors import InvalidArgumentError, NotInitializedError, TfringError
+from tfring.monitoring.timeline.recording import Recording
 
 
 class _State:
@@ -19,6 +21,7 @@ class _State:
     pid = 0  # of the process that started it
     at_exit = False
     traced_alone = False  # see note_traced_alone
+    recording: Recording | None = None  # the timeline
     given_up: _Joining | None = None  # an init that Ctrl-C has interrupted
 
 
@@ -96,6 +99,7 @@ def init(config: Config | None = None) -> None:
             return
         _refuse_in_forked_child()
         _refuse_graphs_without_reductions(config)
+        _start_configured_timeline(config)
         _join(config.engine_options().encode())
         _State.config, _State.pid = config, os.getpid()
         if not _State.at_exit:
@@ -113,7 +117,73 @@ def shutdown() -> None:
         if _State.config is None or _State.pid != os.getpid():
             return
         _State.config = None
+        healthy = native.load().tfr_health() == 0
         native.check(native.load().tfr_shutdown())
+        if _State.recording is not None and not _State.recording.launched:
+            try:
+                _end_timeline(healthy)
+            except TfringError as error:
+                warnings.warn(str(error), RuntimeWarning, stacklevel=2)
+
+
+def start_timeline(path: str, *, detail: bool = False) -> None:
+    """Begins to record what all ranks do; see docs/timeline.md. Call it on every rank.
+
+    The ranks need not begin at the same moment. `tfringrun --timeline FILE` and TFRING_TIMELINE
+    record from the beginning to the end of a job instead.
+
+    Example:
+
+    >>> tfring.start_timeline("timeline.json")
+    >>> model.fit(train, epochs=1, steps_per_epoch=20)
+    >>> tfring.stop_timeline()
+
+    Args:
+        path: The file, the same on every rank; rank 0 writes it.
+        detail: Show each copy, reduction, send and receipt, not just their sums.
+
+    Raises:
+        NotInitializedError: Before `tfring.init()`.
+        InvalidArgumentError: A timeline is being recorded already.
+        TfringError: There is no room beside `path` for what is recorded.
+    """
+    current = config()
+    with _State.lock:
+        _State.recording = Recording.start(current, path, detail=detail)
+
+
+def stop_timeline() -> None:
+    """Ends the timeline and, on rank 0, writes the file. Call it on every rank.
+
+    Rank 0 waits for the others, for 10 s at most; then the file has what there is, with a
+    warning. `shutdown` does the same if this has not been called. Does nothing when nothing is
+    recorded.
+
+    Raises:
+        TfringError: The file can't be written.
+    """
+    healthy = not is_initialized() or native.load().tfr_health() == 0
+    with _State.lock:
+        if _State.recording is not None:
+            _end_timeline(healthy)
+
+
+def _start_configured_timeline(config: Config) -> None:
+    if config.timeline and _State.recording is None:
+        recording = Recording.start(config, config.timeline, detail=config.timeline_detail)
+        _State.recording = recording
+        if recording.launched:
+            # It goes on over shutdown and init.
+            atexit.register(recording.end_part)
+
+
+def _end_timeline(healthy: bool) -> None:
+    recording, _State.recording = _State.recording, None
+    assert recording is not None
+    recording.end_part()
+    merged = recording.gather(healthy=healthy)
+    if merged is not None and (merged.missing or merged.incomplete or merged.dropped):
+        warnings.warn(merged.text(), RuntimeWarning, stacklevel=3)
 
 
 def is_initialized() -> bool:

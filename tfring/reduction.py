@@ -9,10 +9,11 @@ from typing import Any, Protocol
 
 import tensorflow as tf
 
-from tfring import engine, ops, xla
+from tfring import bucket_size, engine, ops, xla
 from tfring.buckets import plan_buckets
 from tfring.errors import NotInitializedError
 from tfring.keras_hooks import overwritten_by_gradient
+from tfring.op_names import operation_name
 from tfring.process_sets import ProcessSet
 from tfring.reduce_op import ReduceOp
 
@@ -143,7 +144,9 @@ class GradientReduction:
         if name is None and tf.executing_eagerly():
             # Names of their own, so that each keeps its shapes from step to step.
             name = "gradients"
-        if name is not None:
+        if name is None:
+            name = operation_name("gradients", None)
+        else:
             name = f"{name}/{op.name.lower()}/{part}"
         return ops.grouped_allreduce(
             tensors,
@@ -175,9 +178,11 @@ class GradientReduction:
         if xla.is_tracing():
             # An operation blocks a thread there, and none starts before the others' inputs.
             return [indices]
-        limit = self.bucket_bytes or engine.config().bucket_bytes
+        limit = self.bucket_bytes or bucket_size.current(engine.config().bucket_bytes)
         sizes = [_bytes(tensor, limit) for tensor in dense.values()]
         dtypes = [tensor.dtype for tensor in dense.values()]
+        if self.bucket_bytes is None:
+            bucket_size.note_plan(sizes, dtypes)
         plan = plan_buckets(sizes, dtypes, bucket_bytes=limit)
         return [[indices[position] for position in bucket] for bucket in plan]
 

@@ -18,6 +18,7 @@ GROUPS = [
     ["tfring.foreign_launchers", "tfring.network_interface"],
     ["tfring.config"],
     ["tfring.native"],
+    ["tfring.monitoring.timeline"],
     ["tfring.launcher"],
     ["tfring.engine"],
     ["tfring.arrays", "tfring.process_sets"],
@@ -27,18 +28,19 @@ GROUPS = [
     ["tfring.collectives"],
     ["tfring.gradients", "tfring.sparse"],
     ["tfring.ops"],
-    ["tfring.buckets", "tfring.keras_hooks"],
+    ["tfring.bucket_search", "tfring.bucket_size", "tfring.buckets", "tfring.keras_hooks"],
     ["tfring.reduction", "tfring.variables"],
     ["tfring.accumulation"],
     ["tfring.reducing_optimizer"],
     ["tfring.gradient_tape", "tfring.moving_averages", "tfring.optimizer", "tfring.seed"],
+    ["tfring.autotune"],
     ["tfring.data", "tfring.monitoring"],
     ["tfring.callbacks"],
 ]
 # All that the launcher may import besides the standard library.
 LAUNCHER_MAY_IMPORT = {
     *("tfring.config", "tfring.errors", "tfring.native", "tfring.network_interface"),
-    *("tfring.launcher", "cloudpickle"),
+    *("tfring.launcher", "tfring.monitoring.timeline", "cloudpickle"),
 }
 
 

@@ -18,6 +18,7 @@ from typing import Any
 from tfring.launcher.cores import usable_cores
 from tfring.launcher.environment import thread_variables
 from tfring.launcher.messages import MAGIC, Decoder, Kind, Message, ProtocolError, encode
+from tfring.launcher.timeline_parts import AgentParts
 from tfring.launcher.worker import Worker, WorkerSpec, adopt_orphans, end_orphans
 
 _CHUNK = 1 << 16
@@ -45,6 +46,7 @@ class Agent:
         self._report = report
         self._environment = dict(environment)
         self._decoder = Decoder()
+        self._timeline = AgentParts()
         self._workers: dict[int, Worker] = {}
         self._open: dict[int, set[int]] = {}  # rank -> descriptors that may still give output
         self._exited: dict[int, float] = {}  # rank -> until when its output may take
@@ -79,6 +81,7 @@ class Agent:
         finally:
             self._kill_all()
             end_orphans()
+            self._timeline.clean_up()
         return STOPPED if self._stop_signal else 0
 
     def _turn(self, wakeup: int) -> None:
@@ -136,6 +139,7 @@ class Agent:
 
     def _start(self, spec: WorkerSpec, local_size: int) -> bool:
         environment = {**self._environment, **spec.variables}
+        environment.update(self._timeline.variables(spec.rank, spec.variables))
         environment.update(thread_variables(usable_cores(), local_size, environment))
         try:
             if not os.path.isdir(spec.directory):
@@ -182,6 +186,8 @@ class Agent:
                 self._drain(descriptor, rank, kinds[descriptor])
             worker.reap()
             del self._exited[rank]
+            for data in self._timeline.take(rank):
+                self._send(Kind.TIMELINE, rank, data)
             self._send(Kind.FINISHED, rank)
 
     def _drain(self, descriptor: int, rank: int, kind: Kind) -> None:

@@ -60,6 +60,12 @@ def _run(options: argparse.Namespace, command: list[str], signals: StopSignals) 
         variables["TFRING_LOG_LEVEL"] = options.log_level
     if options.network_interface:
         variables["TFRING_NETWORK_INTERFACE"] = options.network_interface
+    if options.timeline is not None:
+        variables["TFRING_TIMELINE"] = options.timeline
+    if options.timeline_detail:
+        variables["TFRING_TIMELINE_DETAIL"] = "1"
+    if options.autotune:
+        variables["TFRING_AUTOTUNE"] = "1"
     # Wrong values end here, not in every worker.
     settings = config.Config.from_environment(
         {**environment, **variables, "TFRING_RANK": "0", "TFRING_SIZE": "1"}
@@ -87,6 +93,7 @@ def _run(options: argparse.Namespace, command: list[str], signals: StopSignals) 
         end_with_stdin=options.end_with_stdin,
         verbose=options.verbose,
         directory=_directory(),
+        timeline=settings.timeline and os.path.abspath(settings.timeline),
     )
     return Job(spec, output, signals).run()
 
@@ -195,6 +202,7 @@ def _parser() -> _Parser:
         action="store_true",
         help="end the job when standard input closes; for programs that start tfringrun",
     )
+    _add_training_options(parser)
     add("--check-build", action="store_true", help="print what is installed and exit")
     add("--version", action=_Version)
     return parser
@@ -208,6 +216,14 @@ def _add_remote_options(parser: argparse.ArgumentParser) -> None:
     add("--ssh-identity-file", metavar="FILE", help="private key")
     add("--remote-python", metavar="PATH", help="Python there; default: the path of this one")
     add("--network-interface", metavar="NAME", help="interface for all connections, e.g. eth0")
+
+
+def _add_training_options(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("training")
+    add = group.add_argument
+    add("--timeline", metavar="FILE", help="write a timeline of all ranks, for ui.perfetto.dev")
+    add("--timeline-detail", action="store_true", help="with each piece of work in it")
+    add("--autotune", action="store_true", help="search the best bucket size in the first steps")
 
 
 def _add_output_options(parser: argparse.ArgumentParser) -> None:

@@ -25,6 +25,7 @@ from tfring.launcher.output import Output, OutputClosed
 from tfring.launcher.ssh import Ssh
 from tfring.launcher.stop_signals import StopSignals
 from tfring.launcher.store_place import StorePlace
+from tfring.launcher.timeline_parts import LauncherParts
 from tfring.launcher.worker import WorkerSpec
 
 _CHUNK = 1 << 16
@@ -48,6 +49,7 @@ class JobSpec:
         grace_s: Seconds between SIGTERM and SIGKILL when workers are ended.
         end_with_stdin: End the job when standard input closes.
         verbose: Report each start and end.
+        timeline: File for a timeline of all ranks; "" for none.
     """
 
     command: Sequence[str]
@@ -61,6 +63,7 @@ class JobSpec:
     grace_s: float = 5.0
     end_with_stdin: bool = False
     verbose: bool = False
+    timeline: str = ""
 
 
 class Job:
@@ -78,6 +81,7 @@ class Job:
         self._signals = signals
         self._links: list[HostLink] = []
         self._store: StorePlace | None = None
+        self._timeline = LauncherParts(spec.timeline)
         self._unfinished = {placement.rank for placement in spec.placements}
         self._selector = selectors.DefaultSelector()
         self._workers_started = False
@@ -108,6 +112,7 @@ class Job:
             self._close_all(self._links)
             if self._store is not None:
                 self._store.stop()
+            self._timeline.finish(self._output, len(self._spec.placements))
         return self._status or 0
 
     # ---- Starting ---------------------------------------------------------------------
@@ -149,12 +154,13 @@ class Job:
         for link in self._links:
             specs = []
             for placement in link.placements:
-                remote = {} if isinstance(link, LocalLink) else self._spec.remote_variables
+                local = isinstance(link, LocalLink)
                 variables = {
-                    **remote,
+                    **({} if local else self._spec.remote_variables),
                     **self._spec.variables,
                     **placement_variables(placement),
                     **self._store.variables(),
+                    **self._timeline.variables(placement.rank, local=local),
                 }
                 specs.append(
                     WorkerSpec(
@@ -244,6 +250,8 @@ class Job:
             reason = message.json()
             text = f"cannot start rank {rank} on {link.host.name}: {reason['message']}"
             self._end(int(reason["status"]), text)
+        elif message.kind is Kind.TIMELINE:
+            self._timeline.add(rank, message.payload)
         elif message.kind is Kind.EXITED:
             self._exited(link, rank, int(message.json()["status"]))
         elif message.kind is Kind.FINISHED:

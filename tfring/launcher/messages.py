@@ -10,6 +10,7 @@ printed before it is noise.
                                              FAILED    it could not be started (JSON)
                                              STDOUT, STDERR   bytes that it wrote
                                              EXITED    its exit status (JSON), at once
+                                             TIMELINE  bytes of its part of the timeline
                                              FINISHED  all output sent, no process left
 """
 
@@ -39,6 +40,7 @@ class Kind(enum.Enum):
     STDOUT = b"o"
     STDERR = b"e"
     EXITED = b"d"
+    TIMELINE = b"t"
     FINISHED = b"q"
 
 
