@@ -188,7 +188,7 @@ void Conversations::Finish(Name& name, const Status& status) {
     name.finished_digest = operation->digest();
     name.finished_text = Describe(operation->request());
   }
-  name.set = operation->shared_set();
+  if (name.set != operation->shared_set()) name.set = operation->shared_set();
   if (!status.ok()) operation->executor().ReleaseLinks();
   const Agreement& agreement = operation->agreement;
   if (status.ok() && agreement.begun() && !agreement.complete()) {
