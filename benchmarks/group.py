@@ -119,17 +119,17 @@ class Group:
             raise GroupError(f"{self.name}: {do}: {error}:\n{self._output()}") from error
         return answers
 
-    def prepare(self, work: Workload) -> None:
-        """Makes the tensors; the ranks check a first result."""
-        self.command("prepare", work=work.to_json())
+    def prepare(self, key: str, work: Workload) -> None:
+        """Makes the tensors, to be measured as `key`; the ranks check a first result."""
+        self.command("prepare", key=key, work=work.to_json())
 
-    def measure(self, calls: int, repeats: int) -> list[float]:
+    def measure(self, key: str, calls: int, repeats: int) -> list[float]:
         """Seconds a call, of `repeats` batches of `calls` calls.
 
         A batch lasts from the moment the last rank reaches the barrier before it to the moment
         the last rank has finished.
         """
-        ranks = self.command("measure", calls=calls, repeats=repeats)
+        ranks = self.command("measure", key=key, calls=calls, repeats=repeats)
         return [
             (max(end for _, end in batch) - max(arrived for arrived, _ in batch)) / calls
             for batch in zip(*ranks, strict=True)

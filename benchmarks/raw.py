@@ -15,7 +15,7 @@ from pathlib import Path
 
 from benchmarks.group import Group
 from benchmarks.launch import Launch, raw_engines
-from benchmarks.rounds import FULL, NORMAL, QUICK, measure
+from benchmarks.rounds import FULL, NORMAL, QUICK, Contestant, measure
 from benchmarks.timing import Times, ratio
 from benchmarks.workloads import (
     ALLREDUCE_BYTES,
@@ -78,7 +78,8 @@ def main() -> int:
         with ExitStack() as stack:
             groups = start(launches, size, stack)
             for work in works:
-                print(line(work, measure(groups, work, options.effort or NORMAL)), flush=True)
+                turns = {name: Contestant(group, work) for name, group in groups.items()}
+                print(line(work, measure(turns, options.effort or NORMAL)), flush=True)
     return 0
 
 

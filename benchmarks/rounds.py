@@ -33,33 +33,51 @@ NORMAL = Effort(rounds=15, round_s=0.05, limit_s=8.0)
 FULL = Effort(rounds=41, round_s=0.1, limit_s=60.0, least_rounds=7)
 
 
-def _calibrate(group: Group) -> tuple[int, float]:
+@dataclass(frozen=True)
+class Contestant:
+    """A group, and what it has to do."""
+
+    group: Group
+    work: Workload
+
+
+# A turn begins with a batch that is not counted, unless that would cost too much time.
+_UNCOUNTED_LIMIT_S = 1.0
+
+
+def _calibrate(group: Group, key: str) -> tuple[int, float]:
     """Calls per batch for this group, and how long a batch takes."""
     calls = 1
-    seconds = min(group.measure(calls, 3))
+    seconds = group.measure(key, calls, 1)[0]
+    if seconds < _UNCOUNTED_LIMIT_S:
+        seconds = min(group.measure(key, calls, 3))
     while (wanted := calls_per_batch(seconds)) > 2 * calls:
         calls = min(wanted, 10 * calls)
-        seconds = min(group.measure(calls, 3))
+        seconds = min(group.measure(key, calls, 3))
     return calls, calls * seconds
 
 
-def measure(groups: Mapping[str, Group], work: Workload, effort: Effort) -> dict[str, Times]:
-    """Times of `work` for each group.
+def measure(contestants: Mapping[str, Contestant], effort: Effort) -> dict[str, Times]:
+    """Times of every contestant.
 
-    In each round every group has a turn, during which the others sleep. A turn begins with a
-    batch that is not counted, since its memory has been pushed out of the caches.
+    In each round every contestant has a turn, during which the others sleep. A turn begins
+    with a batch that is not counted, since its memory has been pushed out of the caches.
     """
-    plans: dict[str, tuple[int, int]] = {}
-    for name, group in groups.items():
-        group.prepare(work)
-        calls, batch_s = _calibrate(group)
-        plans[name] = (calls, repeats_per_round(batch_s, effort.round_s))
-    samples: dict[str, list[list[float]]] = {name: [] for name in groups}
+    plans: dict[str, tuple[int, int, int]] = {}
+    for name, one in contestants.items():
+        one.group.prepare(name, one.work)
+        calls, batch_s = _calibrate(one.group, name)
+        repeats = repeats_per_round(batch_s, effort.round_s)
+        plans[name] = (calls, repeats, int(batch_s < _UNCOUNTED_LIMIT_S))
+    samples: dict[str, list[list[float]]] = {name: [] for name in contestants}
     began = time.monotonic()
     for number in range(effort.rounds):
         if number >= effort.least_rounds and time.monotonic() - began > effort.limit_s:
             break
-        for name in rotated(list(groups), number):
-            calls, repeats = plans[name]
-            samples[name].append(groups[name].measure(calls, 1 + repeats)[1:])
+        for name in rotated(list(contestants), number):
+            calls, repeats, uncounted = plans[name]
+            times = contestants[name].group.measure(name, calls, uncounted + repeats)
+            samples[name].append(times[uncounted:])
+    for one in contestants.values():
+        one.group.command("forget")
     return as_times(samples)

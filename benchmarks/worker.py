@@ -7,6 +7,9 @@ time from one that is.
 from __future__ import annotations
 
 import argparse
+import gc
+import importlib
+import inspect
 import json
 import socket
 import sys
@@ -17,28 +20,18 @@ from typing import Any
 
 from benchmarks.barrier import Barrier
 from benchmarks.engines.engine import Engine, Run
+from benchmarks.engines.training import Training
 from benchmarks.workloads import Workload
 
 
 def make_engine(kind: str, options: argparse.Namespace) -> Engine:
-    """The engine of that name; it imports what it needs only here."""
-    if kind == "memcpy":
-        from benchmarks.engines.memcpy import Memcpy
-
-        return Memcpy(options.rank, options.size)
-    if kind == "tfring":
-        from benchmarks.engines.tfring_raw import TfringRaw
-
-        return TfringRaw()
-    if kind == "open_mpi":
-        from benchmarks.engines.open_mpi import OpenMpi
-
-        return OpenMpi()
-    if kind == "gloo":
-        from benchmarks.engines.gloo import Gloo
-
-        return Gloo(options.rank, options.size, Path(options.meeting_place))
-    raise ValueError(f"engine: unknown: {kind}")
+    """The engine of that name, from "module:class"; it imports what it needs only here."""
+    module, _, name = kind.partition(":")
+    made = getattr(importlib.import_module(f"benchmarks.engines.{module}"), name)
+    arguments = [options.rank, options.size, options.meeting_place]
+    engine = made(*arguments[: len(inspect.signature(made).parameters)])
+    assert isinstance(engine, Engine)
+    return engine
 
 
 class Worker:
@@ -52,23 +45,27 @@ class Worker:
     def __init__(self, engine: Engine, barrier: Barrier) -> None:
         self._engine = engine
         self._barrier = barrier
-        self._run: Run | None = None
+        self._runs: dict[str, Run] = {}
 
-    def prepare(self, work: dict[str, Any]) -> None:
+    def prepare(self, key: str, work: dict[str, Any]) -> None:
         """Makes the tensors and checks one result."""
-        self._run = None
-        self._run = self._engine.prepare(Workload.from_json(work), self._engine.rank + 1)
-        self._engine.check(self._run)
+        run = self._engine.prepare(Workload.from_json(work), self._engine.rank + 1)
+        self._engine.check(run)
+        self._runs[key] = run
 
-    def measure(self, calls: int, repeats: int) -> list[tuple[float, float]]:
+    def forget(self) -> None:
+        """Gives the tensors' memory back."""
+        self._runs.clear()
+        gc.collect()
+
+    def measure(self, key: str, calls: int, repeats: int) -> list[tuple[float, float]]:
         """Times batches of `calls` calls.
 
         Returns:
             When this rank reached the barrier before a batch and when it had finished, in
             seconds on a clock that is the same for all processes.
         """
-        run = self._run
-        assert run is not None, "prepare comes first"
+        run = self._runs[key]
         times = []
         for _ in range(repeats):
             arrived = self._barrier.wait()
@@ -77,9 +74,35 @@ class Worker:
             times.append((arrived, time.perf_counter()))
         return times
 
+    def wait_for_last(self, key: str, late_s: float) -> tuple[float, float]:
+        """One call, to which the last rank comes late.
+
+        Returns:
+            Seconds that the call took here, and seconds of processor time in it.
+        """
+        self._barrier.wait()
+        if self._engine.rank == self._engine.size - 1:
+            time.sleep(late_s)
+        began, used = time.perf_counter(), time.process_time()
+        self._runs[key]()
+        return time.perf_counter() - began, time.process_time() - used
+
     def cpu_time(self) -> float:
         """Seconds of processor time of this process so far, all threads."""
         return time.process_time()
+
+    def build(self, model: str) -> int:
+        """Makes a model to train; returns the number of its parameters."""
+        return self._trainer().build(model)
+
+    def train(self, steps: int) -> tuple[float, int]:
+        """Seconds a step, and the number of allreduces so far."""
+        self._barrier.wait()
+        return self._trainer().steps(steps)
+
+    def _trainer(self) -> Training:
+        assert isinstance(self._engine, Training)
+        return self._engine
 
 
 def obey(worker: Worker, connection: socket.socket) -> None:

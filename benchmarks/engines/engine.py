@@ -76,7 +76,7 @@ class ArrayEngine(Engine):
     arrays: list[Array]
 
     def allocate(self, work: Workload, value: float) -> None:
-        """One array a tensor, in `arrays`; the last workload's are given back first."""
+        """One array a tensor, in `arrays`."""
         self.arrays = []
         dtype = numpy_dtype(work.dtype)
         for shape in work.shapes:

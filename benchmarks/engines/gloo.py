@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from benchmarks.engines.engine import ArrayEngine, Run
@@ -23,7 +22,7 @@ class Gloo(ArrayEngine):
 
     title = "PyTorch gloo"
 
-    def __init__(self, rank: int, size: int, meeting_place: Path) -> None:
+    def __init__(self, rank: int, size: int, meeting_place: str) -> None:
         self.rank, self.size = rank, size
         self._meeting_place = meeting_place
 

@@ -25,13 +25,14 @@ class Memcpy(ArrayEngine):
         self._copies = [empty(array.size, dtype) for array in self.arrays]
         for copy in self._copies:
             copy.fill(0)
+        memory = (self.arrays, self._copies)  # to live as long as the function
         pairs = [
             (copy.ctypes.data, array.ctypes.data, array.nbytes)
             for copy, array in zip(self._copies, self.arrays, strict=True)
         ]
         move = ctypes.memmove
 
-        def run() -> None:
+        def run(memory: object = memory) -> None:
             for target, source, count in pairs:
                 move(target, source, count)
 

@@ -22,13 +22,12 @@ class TfringRaw(ArrayEngine):
     def prepare(self, work: Workload, value: float) -> Run:
         self.allocate(work, value)
         tensors = (native.Tensor * len(self.arrays))()
-        self._dims = [(ctypes.c_int64 * array.ndim)(*array.shape) for array in self.arrays]
-        for tensor, array, dims in zip(tensors, self.arrays, self._dims, strict=True):
+        for tensor, array in zip(tensors, self.arrays, strict=True):
             tensor.input = tensor.output = array.ctypes.data
-            tensor.dims, tensor.rank = dims, array.ndim
+            tensor.dims, tensor.rank = (ctypes.c_int64 * array.ndim)(*array.shape), array.ndim
         request = native.Request(
             struct_size=ctypes.sizeof(native.Request),
-            name=f"benchmark/{work.name}".encode(),
+            name=f"benchmark/{work.name}/{work.dtype}".encode(),
             kind=native.ALLREDUCE,
             dtype=arrays.DTYPES[work.dtype],
             reduce_op=tfring.Sum.value,
@@ -37,6 +36,7 @@ class TfringRaw(ArrayEngine):
             tensors=tensors,
             num_tensors=len(tensors),
         )
+        request.memory = self.arrays  # to live as long
         reference, run_request = ctypes.byref(request), native.load().tfr_run
 
         def run() -> None:
