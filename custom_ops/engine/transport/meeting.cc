@@ -3,6 +3,7 @@
 #include <sys/epoll.h>
 
 #include <algorithm>
+#include <map>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -70,9 +71,12 @@ Status Host::ExchangeAddresses() {
   auto values = Gather("addresses", listeners.value().address.Encode());
   if (!values.ok()) return values.status();
   std::vector<PeerAddress> addresses;
+  std::map<std::string, int> numbers;
   for (const std::string& value : values.value()) {
     auto address = PeerAddress::Decode(value);
     if (!address.ok()) return address.status();
+    const int next = static_cast<int>(numbers.size());
+    meeting_.hosts.push_back(numbers.emplace(address.value().host_id, next).first->second);
     addresses.push_back(std::move(address.value()));
   }
   meeting_.connector = std::make_unique<Connector>(options_, std::move(listeners.value()),

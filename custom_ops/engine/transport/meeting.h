@@ -20,6 +20,7 @@ namespace tfring {
 
 struct Meeting {
   std::unique_ptr<Connector> connector;  // listens
+  std::vector<int> hosts;                // by rank: the number of its host, in order of appearance
   std::vector<int> neighbours;
   std::vector<Connection> connections;  // of the neighbours, in their order; not in the poller
 };

@@ -35,6 +35,7 @@ class PeerMesh : public Mesh {
 
   int rank() const override { return options_.rank; }
   int size() const override { return options_.size; }
+  const std::vector<int>& hosts() const override { return hosts_; }
   Link& link(int peer) override { return *peers_[static_cast<size_t>(peer)].link; }
   const std::vector<int>& neighbours() const override { return neighbours_; }
   bool in_touch(int peer) const override;
@@ -65,6 +66,7 @@ class PeerMesh : public Mesh {
   const MeshOptions options_;
   std::unique_ptr<Poller> poller_;
   std::vector<Peer> peers_;  // by rank
+  std::vector<int> hosts_;
   std::vector<int> neighbours_;
   std::unique_ptr<Connector> connector_;  // null at size 1
   std::vector<MeshLink*> live_;           // may have closed since the last Poll
@@ -80,10 +82,12 @@ class PeerMesh : public Mesh {
 
 Status PeerMesh::Join(Store& store) {
   peers_.resize(static_cast<size_t>(options_.size));
+  hosts_.assign(peers_.size(), 0);
   if (options_.size == 1) return Status::Ok();
   auto meeting = Meet(options_, store, poller_.get());
   if (!meeting.ok()) return meeting.status();
   connector_ = std::move(meeting.value().connector);
+  hosts_ = std::move(meeting.value().hosts);
   neighbours_ = std::move(meeting.value().neighbours);
   for (int peer = 0; peer < options_.size; ++peer) {
     Peer& entry = peers_[static_cast<size_t>(peer)];

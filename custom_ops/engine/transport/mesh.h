@@ -41,6 +41,8 @@ class Mesh {
 
   virtual int rank() const = 0;
   virtual int size() const = 0;
+  // By rank: a number of its host, the same on all ranks.
+  virtual const std::vector<int>& hosts() const = 0;
 
   // peer != rank(). Valid as long as the mesh, whether there is a connection yet or not; the
   // object may be another one when there is. If a connection can't be made within the

@@ -56,6 +56,9 @@ TEST_EACH(ConnectorConnectsNeighboursOnly, MeshCases({kSize})) {
       if (peer == rank) continue;
       EXPECT_EQ(meshes[static_cast<size_t>(rank)]->in_touch(peer),
                 AreNeighbours(rank, peer, kSize));
+      const bool same_host = OptionsOf(param, rank).host_id == OptionsOf(param, peer).host_id;
+      const auto& hosts = meshes[0]->hosts();
+      EXPECT_EQ(hosts[static_cast<size_t>(rank)] == hosts[static_cast<size_t>(peer)], same_host);
     }
   }
 }
