@@ -166,8 +166,12 @@ Verdict Connector::Judge(uint64_t candidate, const Identity& caller) {
     return Verdict::kBadRank;
   }
   Peer& entry = at(caller.rank);
-  if (entry.state == State::kUp || entry.state == State::kGone) return Verdict::kRankTaken;
-  if (entry.state == State::kCalling && caller.rank < options_.rank) return Verdict::kCrossed;
+  if (entry.state == State::kGone) return Verdict::kRankTaken;
+  // Up: the caller has let this rank's call in meanwhile, and does not wait for this answer.
+  const bool lower = caller.rank < options_.rank;
+  if (entry.state == State::kUp || (entry.state == State::kCalling && lower)) {
+    return Verdict::kCrossed;
+  }
   // The own call, or one of the same rank that it has given up by now.
   if (entry.state == State::kCalling || entry.state == State::kAnswering) Drop(entry.candidate);
   entry.state = State::kAnswering;
