@@ -11,6 +11,7 @@ import pytest
 
 from harness.launched import PYTHON, Launched, bash, tfringrun
 from harness.ssh_server import SshServer
+from tfring.monitoring.timeline.summary import load
 
 HOSTS = ["-H", "localhost:1,127.0.0.1:2"]
 SLEEP = "touch $UP.$TFRING_RANK; sleep 1000 & sleep 1001"
@@ -48,6 +49,29 @@ def test_workers_of_two_hosts_meet(sshd: SshServer) -> None:
     assert result.returncode == 0, result.stderr
     expected = [f"[{rank}] 2 [0, 1, 2]" for rank in range(3)]
     assert sorted(result.stdout.splitlines()) == expected
+
+
+def test_timelines_come_from_the_other_host(sshd: SshServer, tmp_path: Path) -> None:
+    script = (
+        "import os, signal, tfring\n"
+        "from tfring.arrays import barrier\n"
+        "tfring.init()\n"
+        "for _ in range(5): barrier(name='both')\n"
+        "if tfring.rank() == 2:\n"
+        "    tfring.engine.native.load().tfr_shutdown()\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    command = ["--timeline", "t.json", PYTHON, "-c", script]
+    result = tfringrun(*HOSTS, *sshd.options, *command, env=sshd.env, cwd=tmp_path)
+    assert result.returncode == 137
+    assert "tfringrun: timeline of 3 ranks" in result.stderr
+    content = load(tmp_path / "t.json")
+    assert content["otherData"]["ranks"] == [0, 1, 2]
+    assert 2 in content["otherData"]["incomplete_ranks"]
+    for rank in range(3):
+        named = [e for e in content["traceEvents"] if e["pid"] == rank and e["name"] == "both"]
+        assert len(named) == 5
+    assert [path.name for path in tmp_path.iterdir()] == ["t.json"]
 
 
 def test_variables_and_directory_reach_the_other_host(sshd: SshServer, tmp_path: Path) -> None:

@@ -97,7 +97,7 @@ def check_step(events: list[dict], rank: int, step: dict) -> None:
     inside = [
         event
         for event in of(events, rank, ph="X")
-        if step["ts"] <= event["ts"] and end(event) <= end(step)
+        if step["ts"] <= event["ts"] and end(event) <= end(step) + 0.002  # rounding
     ]
     phase = {event["name"]: event for event in inside if event.get("cat") == "phase"}
     outer = [phase[name] for name in (steps.FORWARD_BACKWARD, steps.EXPOSED, steps.UPDATE)]
