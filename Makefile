@@ -63,11 +63,6 @@ demo: $(VENV)/.native  ## Train an image classifier on two processes
 bench: $(VENV)/.native  ## Measure allreduce against memcpy and other libraries
 	$(BIN)/python benchmarks/allreduce.py
 
-.PHONY: bench-startup
-bench-startup: $(VENV)/.native  ## Measure joining and leaving a job with 2 to 64 processes
-	mkdir -p $(RESULTS)
-	$(BIN)/python -m benchmarks.startup --output $(RESULTS)/startup.md
-
 # ---- Tests ----------------------------------------------------------------------------
 
 .PHONY: test

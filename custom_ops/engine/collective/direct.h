@@ -11,16 +11,21 @@
 // and an owner gets its operands in the order in which it needs them.
 #pragma once
 
+#include <cstddef>
+
 #include "collective/program.h"
-#include "transport/frame.h"
 
 namespace tfring {
 
 // As far as inputs are sent before the result of an earlier segment must be there.
 constexpr size_t kSegmentsAhead = 2;
 
+// Small enough for what is under way between all pairs of ranks to stay in caches, and for
+// several segments to wait in a ring of shared memory for their turn.
+constexpr size_t kDirectSegmentBytes = 64 * 1024;
+
 // size >= 2. `wide`: reduces in accumulators, which round once at the end (half types).
 Program DirectAllreduce(int self, int size, size_t bytes, bool wide,
-                        size_t max_segment_bytes = kMaxFrameBytes);
+                        size_t max_segment_bytes = kDirectSegmentBytes);
 
 }  // namespace tfring

@@ -105,7 +105,7 @@ void Conversations::TakeEarly(Name& name, Operation& operation, const Early& ear
       operation.Announce();
     }
     for (const Bytes& data : peer.data) {
-      const Status status = operation.executor().OnData(member, data.data(), data.size());
+      const Status status = operation.executor().OnData(member, data.data(), data.size(), false);
       if (!status.ok()) {
         Fail(name, status, true);
         return;

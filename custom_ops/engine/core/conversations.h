@@ -67,6 +67,7 @@ class Conversations : public FrameSink {
   void ForgiveSilence(TimePoint now) { last_heard_.assign(last_heard_.size(), now); }
 
   void OnFrame(int rank, const FrameHeader& header, const uint8_t* payload) override;
+  void OnCrowded(int rank) override;
   void OnClosed(int rank, const Status& why) override;
 
  private:

@@ -51,7 +51,7 @@ void Executor::Start(Program program, const FlatBuffer* buffer, Reducer reducer)
   receives_open_ = program_.receives.size();
 }
 
-Status Executor::OnData(int member, const uint8_t* data, size_t bytes) {
+Status Executor::OnData(int member, const uint8_t* data, size_t bytes, bool delivered) {
   Peer& peer = peers_[member];
   peer.started = true;
   peer.arrived += bytes;
@@ -63,8 +63,30 @@ Status Executor::OnData(int member, const uint8_t* data, size_t bytes) {
   }
   size_t taken = 0;
   if (peer.aside.empty()) taken = Consume(peer, data, bytes);
-  if (taken < bytes) peer.aside.emplace_back(data + taken, data + bytes);
+  if (taken < bytes) PutAside(peer, data, bytes, taken, delivered);
   return Status::Ok();
+}
+
+void Executor::PutAside(Peer& peer, const uint8_t* data, size_t bytes, size_t used,
+                        bool delivered) {
+  Aside& aside = peer.aside.emplace_back();
+  aside.bytes = bytes;
+  aside.used = used;
+  aside.kept = delivered && peer.link->Keep();
+  if (!aside.kept) aside.copy.assign(data, data + bytes);
+  aside.data = aside.kept ? data : aside.copy.data();
+}
+
+void Executor::CopyKept(int member) {
+  Peer& peer = peers_[member];
+  for (Aside& aside : peer.aside) {
+    if (!aside.kept) continue;
+    const uint8_t* const kept = aside.data;
+    aside.copy.assign(kept, kept + aside.bytes);
+    aside.data = aside.copy.data();
+    aside.kept = false;
+    peer.link->FreeKept(kept);
+  }
 }
 
 bool Executor::Receivable(const Receive& receive) {
@@ -112,14 +134,13 @@ bool Executor::SkipEmptyReceives(Peer& peer) {
 bool Executor::ConsumeAside(Peer& peer) {
   bool any = SkipEmptyReceives(peer);
   while (!peer.aside.empty()) {
-    Bytes& front = peer.aside.front();
-    const size_t taken = Consume(peer, front.data(), front.size());
+    Aside& front = peer.aside.front();
+    const size_t taken = Consume(peer, front.data + front.used, front.bytes - front.used);
     if (taken == 0) break;
     any = true;
-    if (taken < front.size()) {
-      front.erase(front.begin(), front.begin() + static_cast<std::ptrdiff_t>(taken));
-      break;
-    }
+    front.used += taken;
+    if (front.used < front.bytes) break;
+    if (front.kept) peer.link->FreeKept(front.data);
     peer.aside.pop_front();
   }
   return any;
@@ -251,7 +272,12 @@ bool Executor::all_started() const {
 
 void Executor::ReleaseLinks() {
   for (Peer& peer : peers_) {
-    if (peer.link != nullptr) peer.link->Release(&peer.frames_left);
+    if (peer.link == nullptr) continue;
+    peer.link->Release(&peer.frames_left);
+    for (const Aside& aside : peer.aside) {
+      if (aside.kept) peer.link->FreeKept(aside.data);
+    }
+    peer.aside.clear();
   }
 }
 

@@ -31,7 +31,11 @@ class Executor {
   void Start(Program program, const FlatBuffer* buffer, Reducer reducer);
 
   // Bytes from a member's stream. kInternal when they can't be part of it.
-  Status OnData(int member, const uint8_t* data, size_t bytes);
+  // `delivered`: they are what the link delivers just now.
+  Status OnData(int member, const uint8_t* data, size_t bytes, bool delivered);
+
+  // The member's link keeps nothing for this operation any more.
+  void CopyKept(int member);
 
   // The member takes more than the eager window.
   void OnReady(int member) { peers_[member].ready = true; }
@@ -65,6 +69,14 @@ class Executor {
   int64_t received_bytes() const { return received_bytes_; }
 
  private:
+  // What came before its turn: the link's memory while that keeps it, else a copy.
+  struct Aside {
+    const uint8_t* data = nullptr;
+    size_t bytes = 0;
+    size_t used = 0;
+    bool kept = false;
+    Bytes copy;
+  };
   struct Peer {
     Link* link = nullptr;
     std::vector<int> sends;     // indices into the program, in order
@@ -73,7 +85,7 @@ class Executor {
     size_t send_at = 0;  // bytes of the next send already in frames
     size_t next_receive = 0;
     size_t receive_at = 0;  // bytes of the next receive already taken
-    std::deque<Bytes> aside;
+    std::deque<Aside> aside;
     uint64_t frames_taken = 0;  // by the link
     uint64_t frames_left = 0;   // counted by the link
     size_t sent = 0;            // bytes of the whole stream, over all programs
@@ -88,6 +100,7 @@ class Executor {
   // Takes what the peer's next receives can use of [data, data + bytes); gives its size.
   size_t Consume(Peer& peer, const uint8_t* data, size_t bytes);
   void FinishReceive(Peer& peer);
+  void PutAside(Peer& peer, const uint8_t* data, size_t bytes, size_t used, bool delivered);
   bool ConsumeAside(Peer& peer);
   bool ReceiveFromSelf();
   bool SkipEmptyReceives(Peer& peer);

@@ -91,7 +91,7 @@ void Conversations::OnActiveFrame(Name& name, int rank, const FrameHeader& heade
     operation.agreement.Hear(member);
     operation.Announce();
   } else {
-    status = operation.executor().OnData(member, payload, header.bytes);
+    status = operation.executor().OnData(member, payload, header.bytes, true);
   }
   if (status.ok()) {
     StepOrFinish(name);
@@ -183,6 +183,13 @@ void Conversations::OnLost(int reporter, const FrameHeader& header, const uint8_
     Lose(reporter, "it gave up on this rank: " + reason);
   } else {
     Lose(rank, reason);
+  }
+}
+
+void Conversations::OnCrowded(int rank) {
+  for (Operation* operation : pending_) {
+    const int member = operation->set().members[rank];
+    if (member >= 0) operation->executor().CopyKept(member);
   }
 }
 

@@ -25,6 +25,8 @@ class FrameSink {
   // `payload` is valid during the call only, and aligned to 64 bytes. Frames of a peer come
   // in the order sent.
   virtual void OnFrame(int peer, const FrameHeader& header, const uint8_t* payload) = 0;
+  // What has been kept of this peer's frames (Link::Keep) stands in the way of others: free it.
+  virtual void OnCrowded(int /*peer*/) {}
   // The link is gone, once, and says why: closed, reset, protocol violation.
   virtual void OnClosed(int peer, const Status& why) = 0;
 };
@@ -54,6 +56,11 @@ class Link {
   // Ends every reference to `completed` and to the payloads counted by it: what has not
   // left yet is copied aside and still goes out.
   virtual void Release(const uint64_t* completed) = 0;
+
+  // During OnFrame: the payload stays valid until FreeKept. False when the link can't do that
+  // (now): then copy it.
+  virtual bool Keep() { return false; }
+  virtual void FreeKept(const uint8_t* /*payload*/) {}
 
   virtual bool closed() const = 0;
   virtual bool same_host() const = 0;              // memory is shared with the peer

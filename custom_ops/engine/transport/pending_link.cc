@@ -30,6 +30,10 @@ void PendingLink::Release(const uint64_t* completed) {
   if (target_ != nullptr) target_->Release(completed);
 }
 
+void PendingLink::FreeKept(const uint8_t* payload) {
+  if (target_ != nullptr) target_->FreeKept(payload);
+}
+
 void PendingLink::Call() {
   if (target_ == nullptr && !closed_) caller_->Call(peer_);
 }

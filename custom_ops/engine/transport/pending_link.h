@@ -29,6 +29,8 @@ class PendingLink : public Link {
             uint64_t* completed) override;
   void SendControl(const FrameHeader& header, const std::string& payload) override;
   void Release(const uint64_t* completed) override;
+  bool Keep() override { return target_ != nullptr && target_->Keep(); }
+  void FreeKept(const uint8_t* payload) override;
   void Call() override;
   bool closed() const override { return target_ != nullptr ? target_->closed() : closed_; }
   bool same_host() const override { return same_host_; }

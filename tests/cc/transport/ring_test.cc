@@ -65,6 +65,48 @@ TEST(RingHandsOverFramesInOrder) {
   }
 }
 
+TEST(RingKeepsAFrameWhileLaterOnesPass) {
+  Ring ring(8 * kRingAlign);
+  RingProducer producer = ring.Producer();
+  RingConsumer consumer = ring.Consumer();
+  FrameHeader header;
+  const uint8_t* kept = nullptr;
+  Write(producer, "kept");
+  ASSERT_TRUE(consumer.Read(&header, &kept) == RingConsumer::Outcome::kFrame);
+  ASSERT_TRUE(consumer.Keep());
+  const uint8_t* payload = nullptr;
+  EXPECT_TRUE(consumer.Read(&header, &payload) == RingConsumer::Outcome::kEmpty);
+  Write(producer, "passes");
+  ASSERT_TRUE(consumer.Read(&header, &payload) == RingConsumer::Outcome::kFrame);
+  EXPECT_TRUE(std::memcmp(payload, "passes", 6) == 0);
+  consumer.Free();
+  EXPECT_FALSE(consumer.crowded());
+  EXPECT_TRUE(std::memcmp(kept, "kept", 4) == 0);
+  // Two records of the ring's four are still taken.
+  Write(producer, "third");
+  Write(producer, "fourth");
+  EXPECT_FALSE(producer.Fits(1));
+  ASSERT_TRUE(consumer.Read(&header, &payload) == RingConsumer::Outcome::kFrame);
+  consumer.Free();
+  EXPECT_TRUE(consumer.crowded()) << "what is kept holds up the producer by now";
+  consumer.FreeKept(kept);
+  EXPECT_FALSE(consumer.crowded());
+  EXPECT_TRUE(producer.Fits(1));
+}
+
+TEST(RingKeepsNoMoreThanHalfOfItself) {
+  Ring ring(8 * kRingAlign);
+  RingProducer producer = ring.Producer();
+  RingConsumer consumer = ring.Consumer();
+  FrameHeader header;
+  const uint8_t* payload = nullptr;
+  for (int i = 0; i < 3; ++i) Write(producer, "x");
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(consumer.Read(&header, &payload) == RingConsumer::Outcome::kFrame);
+    EXPECT_TRUE(consumer.Keep() == (i < 2)) << "frame " << i;
+  }
+}
+
 TEST(RingHandsOverFramesBetweenThreads) {
   constexpr size_t kCount = 5000;
   Ring ring(LeastRingCapacity(900));

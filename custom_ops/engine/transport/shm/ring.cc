@@ -1,7 +1,10 @@
 #include "transport/shm/ring.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
+
+#include "base/stream_copy.h"
 
 namespace tfring {
 namespace {
@@ -13,6 +16,18 @@ struct RecordHeader {
   uint8_t unused[kRingAlign - 16 - sizeof(FrameHeader)] = {};
 };
 static_assert(sizeof(RecordHeader) == kRingAlign, "the layout is shared by processes");
+
+// A smaller payload is copied in no time, and is best read from where it was written.
+constexpr size_t kLeastMeasured = 16 * 1024;
+
+template <class Copy>
+void CopyPieces(uint8_t* to, const ConstBytes* pieces, size_t count, Copy copy) {
+  for (size_t i = 0; i < count; ++i) {
+    if (pieces[i].size == 0) continue;
+    copy(to, pieces[i].data, pieces[i].size);
+    to += pieces[i].size;
+  }
+}
 
 }  // namespace
 
@@ -53,14 +68,24 @@ void RingProducer::Write(const FrameHeader& header, const ConstBytes* pieces, si
   uint8_t* to = data_ + published_ % capacity_;
   record.frame = header;
   std::memcpy(to, &record, sizeof(record));
-  to += sizeof(record);
-  for (size_t i = 0; i < count; ++i) {
-    if (pieces[i].size == 0) continue;
-    std::memcpy(to, pieces[i].data, pieces[i].size);
-    to += pieces[i].size;
-  }
+  CopyPayload(to + sizeof(record), header.bytes, pieces, count);
   published_ += record.bytes;
   control_->published.store(published_, std::memory_order_seq_cst);
+}
+
+void RingProducer::CopyPayload(uint8_t* to, size_t bytes, const ConstBytes* pieces, size_t count) {
+  if (bytes < kLeastMeasured) {
+    CopyPieces(to, pieces, count, std::memcpy);
+    return;
+  }
+  const CopyChoice::Way way = copy_choice_.Next();
+  const auto began = std::chrono::steady_clock::now();
+  if (way == CopyChoice::kStreamed) {
+    CopyPieces(to, pieces, count, StreamCopy);
+  } else {
+    CopyPieces(to, pieces, count, std::memcpy);
+  }
+  copy_choice_.Took(way, bytes, std::chrono::steady_clock::now() - began);
 }
 
 bool RingProducer::TakeConsumerWaits() {
@@ -81,10 +106,12 @@ bool RingProducer::WaitForRoom(size_t payload) {
 RingConsumer::Outcome RingConsumer::Read(FrameHeader* header, const uint8_t** payload) {
   while (true) {
     const uint64_t published = control_->published.load(std::memory_order_acquire);
-    const uint64_t available = published - consumed_;
+    const uint64_t available = published - read_;
     if (available == 0) return Outcome::kEmpty;
-    if (available > capacity_ || available % kRingAlign != 0) return Outcome::kCorrupt;
-    const size_t at = consumed_ % capacity_;
+    if (published - consumed_ > capacity_ || available > capacity_ || available % kRingAlign != 0) {
+      return Outcome::kCorrupt;
+    }
+    const size_t at = read_ % capacity_;
     RecordHeader record;
     std::memcpy(&record, data_ + at, sizeof(record));
     if (record.bytes < sizeof(record) || record.bytes % kRingAlign != 0 ||
@@ -104,7 +131,29 @@ RingConsumer::Outcome RingConsumer::Read(FrameHeader* header, const uint8_t** pa
 }
 
 void RingConsumer::Free() {
-  consumed_ += record_bytes_;
+  read_ += record_bytes_;
+  Consume();
+}
+
+bool RingConsumer::Keep() {
+  if (read_ + record_bytes_ - consumed_ > capacity_ / 2) return false;
+  kept_.push_back({data_ + read_ % capacity_ + sizeof(RecordHeader), read_});
+  read_ += record_bytes_;
+  return true;
+}
+
+void RingConsumer::FreeKept(const uint8_t* payload) {
+  const auto is_it = [payload](const Kept& kept) { return kept.payload == payload; };
+  const auto found = std::find_if(kept_.begin(), kept_.end(), is_it);
+  if (found == kept_.end()) return;
+  kept_.erase(found);
+  Consume();
+}
+
+void RingConsumer::Consume() {
+  const uint64_t consumed = kept_.empty() ? read_ : kept_.front().begin;
+  if (consumed == consumed_) return;
+  consumed_ = consumed;
   control_->consumed.store(consumed_, std::memory_order_seq_cst);
 }
 
@@ -116,7 +165,7 @@ bool RingConsumer::TakeProducerWaits() {
 
 bool RingConsumer::WaitForFrames() {
   control_->consumer_waits.store(1, std::memory_order_seq_cst);
-  return control_->published.load(std::memory_order_seq_cst) != consumed_;
+  return control_->published.load(std::memory_order_seq_cst) != read_;
 }
 
 }  // namespace tfring

@@ -12,9 +12,11 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 
 #include "transport/frame.h"
 #include "transport/link.h"
+#include "transport/shm/copy_choice.h"
 
 namespace tfring {
 
@@ -74,6 +76,7 @@ class RingProducer {
   // record's end: so much must have been consumed for the payload to fit.
   uint64_t NeededConsumed(size_t payload) const;
   void LoadConsumed();
+  void CopyPayload(uint8_t* to, size_t bytes, const ConstBytes* pieces, size_t count);
 
   RingControl* control_;
   uint8_t* data_;
@@ -81,6 +84,7 @@ class RingProducer {
   uint64_t published_ = 0;
   uint64_t consumed_ = 0;  // as last seen
   bool corrupt_ = false;
+  CopyChoice copy_choice_;
 };
 
 class RingConsumer {
@@ -90,11 +94,18 @@ class RingConsumer {
 
   enum class Outcome { kEmpty, kFrame, kCorrupt };
 
-  // The oldest frame; it stays where it is until Free.
+  // The oldest frame that has not been freed or kept; it stays where it is until Free.
   Outcome Read(FrameHeader* header, const uint8_t** payload);
   void Free();
 
-  bool empty() const { return control_->published.load(std::memory_order_acquire) == consumed_; }
+  // Instead of Free: the payload stays where it is until FreeKept, while later frames are read.
+  // False when it would take too much of the ring: kept frames never stop the producer.
+  bool Keep();
+  void FreeKept(const uint8_t* payload);
+  // Later frames have come so far that the producer soon waits for what is kept.
+  bool crowded() const { return !kept_.empty() && read_ - consumed_ > capacity_ / 2; }
+
+  bool empty() const { return control_->published.load(std::memory_order_acquire) == read_; }
 
   // Whether the producer must be woken since the room it waits for is there; only once.
   bool TakeProducerWaits();
@@ -104,10 +115,19 @@ class RingConsumer {
   void StopWaiting() { ClearWait(control_->consumer_waits); }
 
  private:
+  struct Kept {
+    const uint8_t* payload;
+    uint64_t begin;
+  };
+
+  void Consume();
+
   RingControl* control_;
   const uint8_t* data_;
   const size_t capacity_;
-  uint64_t consumed_ = 0;
+  uint64_t read_ = 0;
+  uint64_t consumed_ = 0;    // at most read_: what is kept has not been consumed
+  std::deque<Kept> kept_;    // in the order they came
   size_t record_bytes_ = 0;  // of the frame that Read gave
 };
 

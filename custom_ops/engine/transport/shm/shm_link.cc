@@ -92,13 +92,25 @@ bool ShmLink::PollFrames(FrameSink& sink) {
       Fail(sink, status);
       return true;
     }
+    keeps_ = false;
     sink.OnFrame(peer_, header, payload);
     if (closed_) return true;
-    in_.Free();
+    if (!keeps_) in_.Free();
+    if (in_.crowded()) sink.OnCrowded(peer_);
     if (in_.TakeProducerWaits()) RingDoorbell();
     moved = true;
   }
   return moved;
+}
+
+bool ShmLink::Keep() {
+  keeps_ = in_.Keep();
+  return keeps_;
+}
+
+void ShmLink::FreeKept(const uint8_t* payload) {
+  in_.FreeKept(payload);
+  if (!gone() && in_.TakeProducerWaits()) RingDoorbell();
 }
 
 bool ShmLink::FlushControl() {

@@ -22,6 +22,8 @@ class ShmLink : public MeshLink {
             uint64_t* completed) override;
   void SendControl(const FrameHeader& header, const std::string& payload) override;
   void Release(const uint64_t*) override {}  // Send has copied everything
+  bool Keep() override;
+  void FreeKept(const uint8_t* payload) override;
   bool closed() const override { return closed_; }
   const char* transport_name() const override { return "shm"; }
   bool same_host() const override { return true; }
@@ -60,6 +62,7 @@ class ShmLink : public MeshLink {
   std::deque<Control> queue_;  // what found no room; nothing overtakes it
   static constexpr size_t kNothing = ~size_t{0};
   mutable size_t refused_ = kNothing;  // the smallest payload that CanSend has refused
+  bool keeps_ = false;                 // the frame that is being delivered
   bool hung_up_ = false;
   bool closed_ = false;
 };
