@@ -1,11 +1,21 @@
 #include "base/poller.h"
 
+#include <poll.h>
 #include <sys/eventfd.h>
 
 #include <algorithm>
 #include <cerrno>
 
 namespace tfring {
+namespace {
+
+// The kernel takes an int; callers loop over longer waits anyway.
+int Bounded(std::chrono::milliseconds timeout) {
+  constexpr std::chrono::milliseconds kLongest{3600 * 1000};
+  return static_cast<int>(std::clamp(timeout, std::chrono::milliseconds(0), kLongest).count());
+}
+
+}  // namespace
 
 Result<std::unique_ptr<Poller>> Poller::Make() {
   auto poller = std::make_unique<Poller>();
@@ -36,17 +46,21 @@ Status Poller::Modify(int fd, uint32_t events, uint64_t token) {
 void Poller::Remove(int fd) { epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr); }
 
 Poller::Events Poller::Wait(std::chrono::milliseconds timeout) {
-  // epoll takes an int; callers loop over longer waits anyway.
-  constexpr std::chrono::milliseconds kLongest{3600 * 1000};
-  const auto wait = std::clamp(timeout, std::chrono::milliseconds(0), kLongest);
   bool woken = false;
-  const Events events = Collect(static_cast<int>(wait.count()), waited_.data(), &woken);
-  if (woken) {
-    uint64_t wakes = 0;
-    const ssize_t got = read(wake_.get(), &wakes, sizeof(wakes));
-    static_cast<void>(got);  // non-blocking, and the number does not matter
-  }
+  const Events events = Collect(Bounded(timeout), waited_.data(), &woken);
+  if (woken) TakeWakes();
   return events;
+}
+
+void Poller::WaitForWake(std::chrono::milliseconds timeout) {
+  pollfd polled{wake_.get(), POLLIN, 0};
+  if (poll(&polled, 1, Bounded(timeout)) == 1) TakeWakes();
+}
+
+void Poller::TakeWakes() {
+  uint64_t wakes = 0;
+  const ssize_t got = read(wake_.get(), &wakes, sizeof(wakes));
+  static_cast<void>(got);  // non-blocking, and the number does not matter
 }
 
 Poller::Events Poller::Look() {

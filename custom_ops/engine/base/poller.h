@@ -37,6 +37,9 @@ class Poller {
   };
   Events Wait(std::chrono::milliseconds timeout);
 
+  // Waits for a wake-up alone.
+  void WaitForWake(std::chrono::milliseconds timeout);
+
   // What there is now. Leaves a wake-up to the thread that waits. Valid until the next Look.
   Events Look();
 
@@ -47,6 +50,7 @@ class Poller {
   static constexpr int kMostEvents = 64;
 
   Events Collect(int timeout_ms, Event* events, bool* woken);
+  void TakeWakes();
 
   Fd epoll_;
   Fd wake_;

@@ -6,24 +6,13 @@
 #include "collective/broadcast.h"
 #include "collective/direct.h"
 #include "collective/exchange.h"
+#include "collective/hierarchical.h"
+#include "collective/leaders.h"
 #include "collective/recursive_doubling.h"
 #include "collective/ring.h"
 
 namespace tfring {
 namespace {
-
-constexpr size_t kSmallAllreduceBytes = 16 * 1024;
-constexpr int kMaxExchangeRanks = 8;
-constexpr size_t kMinRingPartBytes = 64 * 1024;
-constexpr size_t kMaxBinomialBytesPerRank = 128 * 1024;
-constexpr size_t kSmallAllgatherBytes = 64 * 1024;
-
-// Ranks are numbered host by host: so in a ring in rank order hosts are neighbours too.
-std::vector<int> RankOrder(int size) {
-  std::vector<int> order(size);
-  std::iota(order.begin(), order.end(), 0);
-  return order;
-}
 
 Program CopyOwnInput(size_t bytes) {
   Program program;
@@ -37,48 +26,75 @@ Program CopyOwnInput(size_t bytes) {
 
 }  // namespace
 
-AllreduceAlgorithm ChooseAllreduceAlgorithm(const AllreduceShape& shape) {
-  const bool small = shape.bytes <= kSmallAllreduceBytes;
+AllreduceAlgorithm ChooseAllreduceAlgorithm(const AllreduceShape& shape,
+                                            const AlgorithmThresholds& thresholds) {
+  using Algorithm = AllreduceAlgorithm;
+  const HostMap& hosts = shape.hosts;
+  const bool small = shape.bytes <= thresholds.small_allreduce_bytes;
   const bool half = IsHalf(shape.dtype);
-  if (shape.size == 1) return AllreduceAlgorithm::kCopy;
-  if (small && shape.size <= kMaxExchangeRanks) return AllreduceAlgorithm::kExchange;
-  if (small && !half) return AllreduceAlgorithm::kRecursiveDoubling;
-  const bool short_parts = shape.bytes / static_cast<size_t>(shape.size) < kMinRingPartBytes;
-  if (shape.one_host || half || short_parts) return AllreduceAlgorithm::kDirect;
-  return AllreduceAlgorithm::kRing;
+  if (hosts.size() == 1) return Algorithm::kCopy;
+  if (hosts.layered()) {
+    if (small && hosts.hosts() <= thresholds.max_exchange_ranks) return Algorithm::kLeadersExchange;
+    if (small && !half) return Algorithm::kLeadersDoubling;
+    const size_t parts = static_cast<size_t>(hosts.hosts()) * hosts.fewest();
+    const bool short_parts = shape.bytes / parts < thresholds.min_ring_part_bytes;
+    return half || short_parts ? Algorithm::kHierarchicalDirect : Algorithm::kHierarchicalRing;
+  }
+  if (small && hosts.size() <= thresholds.max_exchange_ranks) return Algorithm::kExchange;
+  if (small && !half) return Algorithm::kRecursiveDoubling;
+  const bool short_parts =
+      shape.bytes / static_cast<size_t>(hosts.size()) < thresholds.min_ring_part_bytes;
+  if (hosts.hosts() == 1 || half || short_parts) return Algorithm::kDirect;
+  return Algorithm::kRing;
 }
 
 Program AllreduceProgram(AllreduceAlgorithm algorithm, const AllreduceShape& shape, int self) {
+  const HostMap& hosts = shape.hosts;
+  const int size = hosts.size();
+  const bool half = IsHalf(shape.dtype);
   switch (algorithm) {
     case AllreduceAlgorithm::kCopy:
       break;
     case AllreduceAlgorithm::kExchange:
-      return ExchangeAllreduce(self, shape.size, shape.bytes);
+      return ExchangeAllreduce(self, size, shape.bytes);
     case AllreduceAlgorithm::kRecursiveDoubling:
-      return RecursiveDoublingAllreduce(self, shape.size, shape.bytes);
+      return RecursiveDoublingAllreduce(self, size, shape.bytes);
     case AllreduceAlgorithm::kDirect:
       // Two operands are rounded once anyway.
-      return DirectAllreduce(self, shape.size, shape.bytes, IsHalf(shape.dtype) && shape.size > 2);
+      return DirectAllreduce(self, size, shape.bytes, half && size > 2);
     case AllreduceAlgorithm::kRing:
-      return RingAllreduce(self, RankOrder(shape.size), shape.bytes);
+      return RingAllreduce(self, hosts.HostByHost(), shape.bytes);
+    case AllreduceAlgorithm::kLeadersExchange:
+      return LeadersAllreduce(self, hosts, shape.bytes, AmongLeaders::kExchange);
+    case AllreduceAlgorithm::kLeadersDoubling:
+      return LeadersAllreduce(self, hosts, shape.bytes, AmongLeaders::kRecursiveDoubling);
+    case AllreduceAlgorithm::kHierarchicalDirect:
+      return HierarchicalAllreduce(self, hosts, shape.bytes, Across::kDirect, half);
+    case AllreduceAlgorithm::kHierarchicalRing:
+      return HierarchicalAllreduce(self, hosts, shape.bytes, Across::kRing, half);
   }
   return CopyOwnInput(shape.bytes);
 }
 
-Program ChooseAllreduce(DType dtype, size_t bytes, int self, int size, bool one_host) {
-  const AllreduceShape shape{dtype, bytes, size, one_host};
-  return AllreduceProgram(ChooseAllreduceAlgorithm(shape), shape, self);
+Program ChooseAllreduce(const AllreduceShape& shape, int self,
+                        const AlgorithmThresholds& thresholds) {
+  return AllreduceProgram(ChooseAllreduceAlgorithm(shape, thresholds), shape, self);
 }
 
-Program ChooseBroadcast(size_t bytes, int self, int size, int root) {
-  const bool small = bytes / static_cast<size_t>(size) <= kMaxBinomialBytesPerRank;
+Program ChooseBroadcast(size_t bytes, int self, const HostMap& hosts, int root,
+                        const AlgorithmThresholds& thresholds) {
+  const int size = hosts.size();
+  const bool small = bytes / static_cast<size_t>(size) <= thresholds.max_binomial_bytes_per_rank;
   return TreeBroadcast(small ? Tree::kBinomial : Tree::kChain, self, size, root, bytes);
 }
 
-Program ChooseAllgather(const std::vector<size_t>& blocks, int self, bool one_host) {
+Program ChooseAllgather(const std::vector<size_t>& blocks, int self, const HostMap& hosts,
+                        const AlgorithmThresholds& thresholds) {
   const size_t total = std::accumulate(blocks.begin(), blocks.end(), size_t{0});
-  if (one_host || total <= kSmallAllgatherBytes) return DirectAllgather(self, blocks);
-  return RingAllgather(self, RankOrder(static_cast<int>(blocks.size())), blocks);
+  if (hosts.hosts() == 1 || total <= thresholds.small_allgather_bytes) {
+    return DirectAllgather(self, blocks);
+  }
+  return RingAllgather(self, hosts.HostByHost(), blocks);
 }
 
 Program ChooseBarrier(int self, int size) { return DisseminationBarrier(self, size); }

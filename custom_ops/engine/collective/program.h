@@ -24,8 +24,8 @@ struct Send {
   int after = -1;  // index of the receive that must be complete first; -1: none
 };
 
-// A receive from the rank itself takes its own input: it fixes where the own operand
-// stands in the order of a reduction.
+// A receive from the rank itself takes its own input, or output: it fixes where the own
+// operand stands in the order of a reduction.
 struct Receive {
   enum class Action {
     kCopy,         // output = data
@@ -37,12 +37,14 @@ struct Receive {
   Action action = Action::kCopy;
   size_t offset = 0;
   size_t bytes = 0;
-  bool first = false;      // kAccumulate only: starts the accumulator
-  bool last = false;       // a reduction's last operand: scale, and write to the output
-  bool data_left = false;  // kReduceFirst, kReduce: the data is the left operand
-  int after = -1;          // index of the receive that must be complete first; -1: none
-  int after_sends = 0;     // so many of the first sends must have left (they read what this
-                           // receive overwrites)
+  bool first = false;       // kAccumulate only: starts the accumulator
+  bool last = false;        // a reduction's last operand: scale, and write to the output
+  bool partial = false;     // kAccumulate, with `last`: not the result yet, does not scale
+  bool own_output = false;  // from the rank itself: its output
+  bool data_left = false;   // kReduceFirst, kReduce: the data is the left operand
+  int after = -1;           // index of the receive that must be complete first; -1: none
+  int after_sends = 0;      // so many of the first sends must have left (they read what this
+                            // receive overwrites)
 };
 
 struct Program {

@@ -46,8 +46,8 @@ void Conversations::Begin(Request request, std::shared_ptr<const ProcessSet> set
     RefuseDuplicate(name, request, *set, occurrence);
     return;
   }
-  name.active =
-      std::make_unique<Operation>(std::move(request), std::move(set), mesh_, occurrence, submitted);
+  name.active = std::make_unique<Operation>(std::move(request), std::move(set), mesh_,
+                                            options_.thresholds, occurrence, submitted);
   Operation& operation = *name.active;
   if (Recording()) RecordBegin(operation);
   operation.position = pending_.insert(pending_.end(), &operation);

@@ -1,6 +1,7 @@
 #include "core/engine.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "base/hash.h"
@@ -31,17 +32,18 @@ EngineOptions WithDefaults(EngineOptions options) {
 }  // namespace
 
 Engine::Engine(const EngineOptions& options, Counters& counters)
-    : options_(WithDefaults(options)), counters_(counters), crowded_(options.local_size > Cores()) {
-  std::vector<int> all(options_.size);
-  for (int rank = 0; rank < options_.size; ++rank) all[rank] = rank;
-  sets_[0] = std::make_shared<ProcessSet>(ProcessSet::Of(0, all, options_.rank, options_.size));
-}
+    : options_(WithDefaults(options)),
+      counters_(counters),
+      crowded_(options.local_size > Cores()) {}
 
 Result<std::unique_ptr<Engine>> Engine::Create(const EngineOptions& options, Store* store,
                                                Counters& counters) {
   ConfigureLog(options.log_level, options.rank);
   std::unique_ptr<Engine> engine(new Engine(options, counters));
-  if (options.size == 1) return engine;
+  if (options.size == 1) {
+    engine->MakeSetOfAll({0});
+    return engine;
+  }
   MeshOptions mesh;
   mesh.rank = options.rank;
   mesh.size = options.size;
@@ -53,6 +55,7 @@ Result<std::unique_ptr<Engine>> Engine::Create(const EngineOptions& options, Sto
   Result<std::unique_ptr<Mesh>> connected = Mesh::Connect(mesh, *store);
   if (!connected.ok()) return connected.status();
   engine->mesh_ = std::move(connected.value());
+  engine->MakeSetOfAll(engine->mesh_->hosts());
   engine->conversations_ =
       std::make_unique<Conversations>(engine->options_, *engine->mesh_, counters,
                                       [raw = engine.get()](const Status& why) { raw->Break(why); });
@@ -87,6 +90,12 @@ Status Engine::health() const {
 
 // ---- Process sets ----------------------------------------------------------------------
 
+void Engine::MakeSetOfAll(const std::vector<int>& host_of_rank) {
+  std::vector<int> all(host_of_rank.size());
+  std::iota(all.begin(), all.end(), 0);
+  sets_[0] = std::make_shared<ProcessSet>(ProcessSet::Of(0, all, options_.rank, host_of_rank));
+}
+
 Result<int64_t> Engine::AddProcessSet(const std::vector<int>& ranks) {
   for (size_t i = 0; i < ranks.size(); ++i) {
     if (ranks[i] < 0 || ranks[i] >= options_.size || (i > 0 && ranks[i] <= ranks[i - 1])) {
@@ -105,7 +114,8 @@ Result<int64_t> Engine::AddProcessSet(const std::vector<int>& ranks) {
   for (int rank : ranks) hasher.Add(int64_t{rank});
   const int64_t id = static_cast<int64_t>(hasher.value() >> 1) | 1;
   std::lock_guard<std::mutex> lock(mutex_);
-  sets_[id] = std::make_shared<ProcessSet>(ProcessSet::Of(id, ranks, options_.rank, options_.size));
+  sets_[id] =
+      std::make_shared<ProcessSet>(ProcessSet::Of(id, ranks, options_.rank, mesh_->hosts()));
   return id;
 }
 

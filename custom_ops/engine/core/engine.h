@@ -74,6 +74,7 @@ class Engine {
   bool TakeSubmissions();
   void KeepAlive(TimePoint now);
   Duration TimeToSleep() const;
+  void MakeSetOfAll(const std::vector<int>& host_of_rank);
   Status FindSet(const Request& request, std::shared_ptr<const ProcessSet>* set);
 
   const EngineOptions options_;

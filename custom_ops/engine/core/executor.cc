@@ -155,7 +155,8 @@ bool Executor::ReceiveFromSelf() {
     size_t at = 0;
     const PieceTimer timer(times_, WorkOf(receive), receive.bytes);
     buffer_->ForEach(receive.offset, receive.bytes, [&](const FlatBuffer::Piece& piece) {
-      reducer_.Apply(*buffer_, receive, at, piece.input, piece.bytes);
+      const uint8_t* own = receive.own_output ? piece.output : piece.input;
+      reducer_.Apply(*buffer_, receive, at, own, piece.bytes);
       at += piece.bytes;
     });
     FinishReceive(own);

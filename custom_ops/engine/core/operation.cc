@@ -39,12 +39,14 @@ size_t RowBytes(const Request& request, const Tensor& tensor) {
 }  // namespace
 
 Operation::Operation(Request request, std::shared_ptr<const ProcessSet> set, Mesh& mesh,
-                     uint32_t occurrence, TimePoint submitted)
+                     const AlgorithmThresholds& thresholds, uint32_t occurrence,
+                     TimePoint submitted)
     : heard(set->count(), 0),
       agreement(set->self, set->count()),
       request_(std::move(request)),
       set_(std::move(set)),
       mesh_(mesh),
+      thresholds_(thresholds),
       submitted_(submitted),
       header_(HeaderOf(request_, occurrence)),
       executor_(LinksOf(*set_, mesh), set_->self, header_) {}
@@ -74,13 +76,6 @@ OperationTimes& Operation::Measure() {
   times_ = std::make_unique<OperationTimes>();
   executor_.Measure(times_.get());
   return *times_;
-}
-
-bool Operation::OnOneHost() const {
-  for (int rank : set_->ranks) {
-    if (rank != mesh_.rank() && !mesh_.link(rank).same_host()) return false;
-  }
-  return true;
 }
 
 // ---- Plans -----------------------------------------------------------------------------
@@ -124,7 +119,8 @@ void Operation::BeginAllreduce() {
   }
   double factor = request_.postscale;
   if (request_.reduce_op == ReduceOp::kAverage) factor /= set_->count();
-  Start(ChooseAllreduce(request_.dtype, buffer_.size(), set_->self, set_->count(), OnOneHost()),
+  const AllreduceShape shape{request_.dtype, buffer_.size(), set_->hosts};
+  Start(ChooseAllreduce(shape, set_->self, thresholds_),
         Reducer(request_.dtype, request_.reduce_op, factor));
 }
 
@@ -137,7 +133,7 @@ void Operation::BeginBroadcast() {
       std::memcpy(tensor.output, tensor.input, bytes);
     }
   }
-  Start(ChooseBroadcast(buffer_.size(), set_->self, set_->count(), root), Reducer());
+  Start(ChooseBroadcast(buffer_.size(), set_->self, set_->hosts, root, thresholds_), Reducer());
 }
 
 // An allgather has two programs: the first dimensions, then the tensors themselves.
@@ -151,8 +147,8 @@ void Operation::BeginAllgather() {
   std::memcpy(gathered + block * set_->self, own_sizes_.data(), block);
   buffer_.Append(gathered, gathered, block * set_->count());
   gathering_sizes_ = true;
-  Start(ChooseAllgather(std::vector<size_t>(set_->count(), block), set_->self, OnOneHost()),
-        Reducer());
+  const std::vector<size_t> blocks(set_->count(), block);
+  Start(ChooseAllgather(blocks, set_->self, set_->hosts, thresholds_), Reducer());
 }
 
 Status Operation::GatherTensors() {
@@ -190,7 +186,7 @@ Status Operation::GatherTensors() {
     }
     blocks[member] = buffer_.size() - before;
   }
-  Start(ChooseAllgather(blocks, set_->self, OnOneHost()), Reducer());
+  Start(ChooseAllgather(blocks, set_->self, set_->hosts, thresholds_), Reducer());
   return Status::Ok();
 }
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "collective/choose.h"
 #include "core/agreement.h"
 #include "core/clock.h"
 #include "core/executor.h"
@@ -20,8 +21,8 @@ namespace tfring {
 
 class Operation {
  public:
-  Operation(Request request, std::shared_ptr<const ProcessSet> set, Mesh& mesh, uint32_t occurrence,
-            TimePoint submitted);
+  Operation(Request request, std::shared_ptr<const ProcessSet> set, Mesh& mesh,
+            const AlgorithmThresholds& thresholds, uint32_t occurrence, TimePoint submitted);
 
   // Plans the work; its first frames go with the first Step. An error fails the operation.
   Status Begin();
@@ -78,11 +79,11 @@ class Operation {
   void BeginBarrier();
   Status GatherTensors();
   void Start(Program program, Reducer reducer);
-  bool OnOneHost() const;
 
   const Request request_;
   const std::shared_ptr<const ProcessSet> set_;
   Mesh& mesh_;
+  const AlgorithmThresholds& thresholds_;
   const TimePoint submitted_;
   TimePoint all_started_{};
   FrameHeader header_;

@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "base/status.h"
+#include "collective/choose.h"
 #include "rendezvous/store.h"
 
 namespace tfring {
@@ -33,7 +34,8 @@ struct EngineOptions {
   Duration heartbeat_timeout{10000};   // 0: off
   std::chrono::microseconds spin{-1};  // -1: by the number of cores
   LogLevel log_level = LogLevel::kWarning;
-  Timeline* timeline = nullptr;  // records what happens; may be null
+  AlgorithmThresholds thresholds;  // equal on all ranks
+  Timeline* timeline = nullptr;    // records what happens; may be null
 };
 
 // Reads the lines of "key=value" that c_api.h describes.

@@ -19,7 +19,7 @@ void Reducer::Apply(const FlatBuffer& buffer, const Receive& receive, size_t at,
   const size_t offset = receive.offset + at;
   if (receive.action == Receive::Action::kAccumulate) {
     Accumulate(receive, offset, data, bytes);
-    if (receive.last) WriteAccumulator(buffer, offset, bytes);
+    if (receive.last) WriteAccumulator(buffer, offset, bytes, receive.partial ? 1 : factor_);
     return;
   }
   buffer.ForEach(offset, bytes, [&](const FlatBuffer::Piece& piece) {
@@ -68,17 +68,18 @@ void Reducer::Accumulate(const Receive& receive, size_t offset, const uint8_t* d
   }
 }
 
-void Reducer::WriteAccumulator(const FlatBuffer& buffer, size_t offset, size_t bytes) {
+void Reducer::WriteAccumulator(const FlatBuffer& buffer, size_t offset, size_t bytes,
+                               double factor) {
   const size_t first = AccumulatorAt(offset);
   const uint8_t* sum =
       accumulator_.get() + first * (IsHalf(dtype_) ? sizeof(float) : SizeOf(dtype_));
   buffer.ForEach(offset, bytes, [&](const FlatBuffer::Piece& piece) {
     const size_t count = piece.bytes / SizeOf(dtype_);
     if (IsHalf(dtype_)) {
-      Narrow(dtype_, piece.output, reinterpret_cast<const float*>(sum), factor_, count);
+      Narrow(dtype_, piece.output, reinterpret_cast<const float*>(sum), factor, count);
       sum += count * sizeof(float);
-    } else if (factor_ != 1) {
-      Scale(dtype_, piece.output, sum, factor_, count);
+    } else if (factor != 1) {
+      Scale(dtype_, piece.output, sum, factor, count);
       sum += piece.bytes;
     } else {
       std::memcpy(piece.output, sum, piece.bytes);

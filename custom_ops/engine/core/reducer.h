@@ -30,7 +30,7 @@ class Reducer {
   void ReduceInto(const FlatBuffer::Piece& piece, const Receive& receive, const uint8_t* data);
   size_t AccumulatorAt(size_t offset) const;  // in elements
   void Accumulate(const Receive& receive, size_t offset, const uint8_t* data, size_t bytes);
-  void WriteAccumulator(const FlatBuffer& buffer, size_t offset, size_t bytes);
+  void WriteAccumulator(const FlatBuffer& buffer, size_t offset, size_t bytes, double factor);
 
   DType dtype_;
   ReduceOp op_;

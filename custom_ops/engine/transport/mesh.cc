@@ -71,7 +71,7 @@ class PeerMesh : public Mesh {
   std::unique_ptr<Connector> connector_;  // null at size 1
   std::vector<MeshLink*> live_;           // may have closed since the last Poll
   unsigned polls_ = 0;
-  bool armed_ = false;
+  std::atomic<bool> armed_{false};
   bool delivered_ = false;      // by Rise, just now
   Poller::Events waited_ = {};  // what ended the last Sleep
 
@@ -188,8 +188,7 @@ bool PeerMesh::Arm() {
 }
 
 bool PeerMesh::Disarm() {
-  if (!armed_) return false;
-  armed_ = false;
+  if (!armed_.exchange(false)) return false;
   for (MeshLink* link : live_) link->EndSleep();
   return true;
 }
@@ -198,7 +197,14 @@ void PeerMesh::Sleep(Duration timeout) {
   if (connector_ != nullptr) timeout = std::min(timeout, Duration(longest_sleep_ms_));
   // Sequentially consistent, as in Wake: one of the two sees what the other stored.
   sleeping_.store(true);
-  waited_ = poller_->Wait(wake_.load() ? Duration(0) : timeout);
+  const Duration longest = wake_.load() ? Duration(0) : timeout;
+  if (armed_) {
+    waited_ = poller_->Wait(longest);
+  } else {
+    // Somebody else drives: what comes in is not for this thread to wake up for, again and again
+    // until the driver has read it.
+    poller_->WaitForWake(longest);
+  }
   sleeping_.store(false);
   // Not a store: reading what Wake has stored makes visible what came before it.
   wake_.exchange(false);

@@ -12,6 +12,8 @@
 #include "codec/reference.h"
 #include "collective/direct.h"
 #include "collective/exchange.h"
+#include "collective/hierarchical.h"
+#include "collective/leaders.h"
 #include "collective/program_checks.h"
 #include "collective/recursive_doubling.h"
 #include "collective/ring.h"
@@ -37,6 +39,51 @@ std::vector<int> OddRanksFirst(int size) {
   for (int rank = 1; rank < size; rank += 2) order.push_back(rank);
   for (int rank = 0; rank < size; rank += 2) order.push_back(rank);
   return order;
+}
+
+// Two hosts at least. Pairs; and hosts of 3, 1, 2, 3, ... ranks, numbered across the hosts.
+HostMap Pairs(int size) {
+  std::vector<int> hosts(size);
+  for (int rank = 0; rank < size; ++rank) hosts[rank] = size == 2 ? rank : rank / 2;
+  return HostMap(hosts);
+}
+
+HostMap UnevenHosts(int size) {
+  if (size == 2) return HostMap::OneRankEach(2);
+  std::vector<int> hosts(size);
+  for (int rank = 0; rank < size; ++rank) {
+    const int place = rank % 6;
+    hosts[rank] = rank / 6 * 3 + (place < 3 ? 0 : place == 3 ? 1 : 2);
+  }
+  if (size == 3) hosts[1] = 7;  // between the two ranks of another one
+  return HostMap(hosts);
+}
+
+// Among hosts. A segment of its own size for small tests.
+std::vector<Algorithm> LayeredAlgorithms() {
+  const auto hierarchical = [](HostMap (*map)(int), Across across, size_t segment) {
+    return [=](int self, int size, size_t bytes, DType dtype) {
+      return HierarchicalAllreduce(self, map(size), bytes, across, IsHalf(dtype), segment);
+    };
+  };
+  const auto leaders = [](HostMap (*map)(int), AmongLeaders among) {
+    return [=](int self, int size, size_t bytes, DType) {
+      return LeadersAllreduce(self, map(size), bytes, among);
+    };
+  };
+  return {
+      {"layered_ring", hierarchical(Pairs, Across::kRing, kMaxFrameBytes), false},
+      {"layered_ring_segments", hierarchical(Pairs, Across::kRing, kTinySegment), false},
+      {"layered_ring_uneven_segments", hierarchical(UnevenHosts, Across::kRing, kTinySegment),
+       false},
+      {"layered_direct", hierarchical(Pairs, Across::kDirect, kMaxFrameBytes), false},
+      {"layered_direct_segments", hierarchical(Pairs, Across::kDirect, kTinySegment), false},
+      {"layered_direct_uneven_segments", hierarchical(UnevenHosts, Across::kDirect, kTinySegment),
+       false},
+      {"leaders_exchange", leaders(UnevenHosts, AmongLeaders::kExchange), false, /*max_size=*/16},
+      {"leaders_doubling", leaders(UnevenHosts, AmongLeaders::kRecursiveDoubling), false},
+      {"leaders_doubling_pairs", leaders(Pairs, AmongLeaders::kRecursiveDoubling), false},
+  };
 }
 
 std::vector<Algorithm> Algorithms() {
@@ -77,7 +124,9 @@ struct AllreduceCase {
 
 std::vector<AllreduceCase> Cases() {
   std::vector<AllreduceCase> cases;
-  for (const Algorithm& algorithm : Algorithms()) {
+  std::vector<Algorithm> algorithms = Algorithms();
+  for (const Algorithm& layered : LayeredAlgorithms()) algorithms.push_back(layered);
+  for (const Algorithm& algorithm : algorithms) {
     for (int size : {2, 3, 4, 5, 7, 8, 16, 33}) {
       if (size <= algorithm.max_size) cases.push_back({algorithm, size});
     }

@@ -13,8 +13,16 @@ namespace {
 
 constexpr size_t kKiB = 1024;
 
+HostMap Hosts(int hosts, int ranks_each) {
+  std::vector<int> host_of;
+  for (int rank = 0; rank < hosts * ranks_each; ++rank) host_of.push_back(rank / ranks_each);
+  return HostMap(host_of);
+}
+
 struct ChoiceCase {
-  AllreduceShape shape;
+  DType dtype;
+  size_t bytes;
+  HostMap hosts;
   AllreduceAlgorithm expected;
 };
 
@@ -22,40 +30,64 @@ struct ChoiceCase {
 std::vector<ChoiceCase> ChoiceCases() {
   using A = AllreduceAlgorithm;
   return {
-      {{DType::kFloat32, 100, 1, true}, A::kCopy},
-      {{DType::kFloat32, 1 << 30, 1, true}, A::kCopy},
-      {{DType::kFloat32, 16 * kKiB, 2, true}, A::kExchange},
-      {{DType::kFloat32, 16 * kKiB, 8, false}, A::kExchange},
-      {{DType::kFloat16, 16 * kKiB, 8, false}, A::kExchange},
-      {{DType::kFloat32, 16 * kKiB, 9, true}, A::kRecursiveDoubling},
-      {{DType::kInt8, 16 * kKiB, 9, false}, A::kRecursiveDoubling},
-      {{DType::kFloat16, 16 * kKiB, 9, true}, A::kDirect},
-      {{DType::kFloat32, 16 * kKiB + 4, 2, true}, A::kDirect},
-      {{DType::kFloat32, 1 << 30, 33, true}, A::kDirect},
-      {{DType::kFloat32, 100 * kKiB, 2, false}, A::kDirect},
-      {{DType::kFloat32, 128 * kKiB, 2, false}, A::kRing},
-      {{DType::kFloat32, 1 << 30, 7, false}, A::kRing},
-      {{DType::kBFloat16, 1 << 30, 7, false}, A::kDirect},
+      {DType::kFloat32, 100, Hosts(1, 1), A::kCopy},
+      {DType::kFloat32, 1 << 30, Hosts(1, 1), A::kCopy},
+      {DType::kFloat32, 16 * kKiB, Hosts(1, 2), A::kExchange},
+      {DType::kFloat32, 16 * kKiB, Hosts(8, 1), A::kExchange},
+      {DType::kFloat16, 16 * kKiB, Hosts(8, 1), A::kExchange},
+      {DType::kFloat32, 16 * kKiB, Hosts(1, 9), A::kRecursiveDoubling},
+      {DType::kInt8, 16 * kKiB, Hosts(9, 1), A::kRecursiveDoubling},
+      {DType::kFloat16, 16 * kKiB, Hosts(1, 9), A::kDirect},
+      {DType::kFloat32, 16 * kKiB + 4, Hosts(1, 2), A::kDirect},
+      {DType::kFloat32, 1 << 30, Hosts(1, 33), A::kDirect},
+      {DType::kFloat32, 100 * kKiB, Hosts(2, 1), A::kDirect},
+      {DType::kFloat32, 128 * kKiB, Hosts(2, 1), A::kRing},
+      {DType::kFloat32, 1 << 30, Hosts(7, 1), A::kRing},
+      {DType::kBFloat16, 1 << 30, Hosts(7, 1), A::kDirect},
+      {DType::kFloat32, 16 * kKiB, Hosts(8, 2), A::kLeadersExchange},
+      {DType::kFloat16, 16 * kKiB, Hosts(2, 8), A::kLeadersExchange},
+      {DType::kFloat32, 16 * kKiB, Hosts(9, 2), A::kLeadersDoubling},
+      {DType::kFloat16, 16 * kKiB, Hosts(9, 2), A::kHierarchicalDirect},
+      {DType::kFloat32, 100 * kKiB, Hosts(2, 2), A::kHierarchicalDirect},
+      {DType::kFloat32, 256 * kKiB, Hosts(2, 2), A::kHierarchicalRing},
+      {DType::kBFloat16, 1 << 30, Hosts(2, 2), A::kHierarchicalDirect},
   };
 }
 
 TEST_EACH(AllreduceAlgorithmIsChosenAsDocumented, ChoiceCases()) {
-  EXPECT_EQ(ChooseAllreduceAlgorithm(param.shape), param.expected)
-      << param.shape.bytes << " bytes, " << param.shape.size << " ranks";
+  EXPECT_EQ(ChooseAllreduceAlgorithm({param.dtype, param.bytes, param.hosts}), param.expected)
+      << param.bytes << " bytes, " << param.hosts.size() << " ranks on " << param.hosts.hosts();
+}
+
+TEST(ThresholdsCanBeOverridden) {
+  AlgorithmThresholds thresholds;
+  thresholds.small_allreduce_bytes = 100;
+  thresholds.max_exchange_ranks = 2;
+  thresholds.min_ring_part_bytes = 1000;
+  const HostMap two = Hosts(2, 1);
+  const HostMap three = Hosts(3, 1);
+  const auto choose = [&](size_t bytes, const HostMap& hosts) {
+    return ChooseAllreduceAlgorithm({DType::kFloat32, bytes, hosts}, thresholds);
+  };
+  EXPECT_EQ(choose(100, two), AllreduceAlgorithm::kExchange);
+  EXPECT_EQ(choose(100, three), AllreduceAlgorithm::kRecursiveDoubling);
+  EXPECT_EQ(choose(104, two), AllreduceAlgorithm::kDirect);
+  EXPECT_EQ(choose(2000, two), AllreduceAlgorithm::kRing);
 }
 
 TEST(ChosenAllreducesFitTogether) {
+  const HostMap uneven({3, 3, 3, 1, 4, 4, 1, 9});
   for (DType dtype : {DType::kFloat32, DType::kFloat16}) {
-    for (bool one_host : {true, false}) {
-      for (int size : {1, 2, 3, 8, 9, 33}) {
-        for (size_t bytes : {size_t{0}, size_t{4}, size_t{1000}, size_t{1} << 20}) {
-          std::vector<Program> programs;
-          for (int rank = 0; rank < size; ++rank) {
-            programs.push_back(ChooseAllreduce(dtype, bytes, rank, size, one_host));
-            EXPECT_EQ(CheckResultsCover(programs.back(), bytes), "");
-          }
-          EXPECT_EQ(CheckPrograms(programs, bytes), "") << size << " ranks, " << bytes;
+    for (const HostMap& hosts : {Hosts(1, 1), Hosts(1, 2), Hosts(1, 9), Hosts(2, 1), Hosts(3, 1),
+                                 Hosts(9, 1), Hosts(2, 2), Hosts(3, 4), Hosts(9, 3), uneven}) {
+      for (size_t bytes : {size_t{0}, size_t{4}, size_t{1000}, size_t{1} << 20}) {
+        std::vector<Program> programs;
+        for (int rank = 0; rank < hosts.size(); ++rank) {
+          programs.push_back(ChooseAllreduce({dtype, bytes, hosts}, rank));
+          EXPECT_EQ(CheckResultsCover(programs.back(), bytes), "");
         }
+        EXPECT_EQ(CheckPrograms(programs, bytes), "")
+            << hosts.size() << " ranks on " << hosts.hosts() << ", " << bytes;
       }
     }
   }
@@ -66,7 +98,7 @@ TEST(AllreduceOfOneRankScalesItsInput) {
     std::vector<float> input = {1, 2, 3};
     std::vector<float> output(3);
     float* result = in_place ? input.data() : output.data();
-    const Program program = ChooseAllreduce(DType::kFloat32, 12, 0, 1, true);
+    const Program program = ChooseAllreduce({DType::kFloat32, 12, HostMap::OneHost(1)}, 0);
     Simulator simulator(
         {program},
         {{reinterpret_cast<uint8_t*>(input.data()), reinterpret_cast<uint8_t*>(result), 12}},
@@ -81,7 +113,7 @@ TEST(ChosenBroadcastsFitTogether) {
     for (size_t bytes : {size_t{0}, 100 * kKiB, size_t{1} << 24}) {
       std::vector<Program> programs;
       for (int rank = 0; rank < size; ++rank) {
-        programs.push_back(ChooseBroadcast(bytes, rank, size, size / 2));
+        programs.push_back(ChooseBroadcast(bytes, rank, HostMap::OneHost(size), size / 2));
       }
       EXPECT_EQ(CheckPrograms(programs, bytes), "");
     }
@@ -91,11 +123,11 @@ TEST(ChosenBroadcastsFitTogether) {
 TEST(ChosenAllgathersFitTogether) {
   for (int size : {1, 2, 5, 16}) {
     for (size_t block : {size_t{0}, size_t{1}, 100 * kKiB}) {
-      for (bool one_host : {true, false}) {
+      for (const HostMap& hosts : {HostMap::OneHost(size), HostMap::OneRankEach(size)}) {
         const std::vector<size_t> blocks(size, block);
         std::vector<Program> programs;
         for (int rank = 0; rank < size; ++rank) {
-          programs.push_back(ChooseAllgather(blocks, rank, one_host));
+          programs.push_back(ChooseAllgather(blocks, rank, hosts));
           EXPECT_EQ(CheckResultsCover(programs.back(), size * block, rank * block, block), "");
         }
         EXPECT_EQ(CheckPrograms(programs, size * block), "");

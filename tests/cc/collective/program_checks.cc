@@ -90,7 +90,7 @@ std::string CheckResultsCover(const Program& program, size_t bytes, size_t excep
   std::vector<std::pair<size_t, size_t>> results;  // offset, bytes
   if (except_bytes > 0) results.emplace_back(except_offset, except_bytes);
   for (const Receive& receive : program.receives) {
-    if (receive.last || receive.action == Receive::Action::kCopy) {
+    if ((receive.last && !receive.partial) || receive.action == Receive::Action::kCopy) {
       results.emplace_back(receive.offset, receive.bytes);
     }
   }

@@ -110,7 +110,8 @@ std::string Simulator::Deliver(const Event& event) {
   if (event.peer == event.rank) {
     size_t at = 0;
     rank.buffer.ForEach(receive.offset, receive.bytes, [&](const FlatBuffer::Piece& piece) {
-      rank.reducer.Apply(rank.buffer, receive, at, piece.input, piece.bytes);
+      const uint8_t* own = receive.own_output ? piece.output : piece.input;
+      rank.reducer.Apply(rank.buffer, receive, at, own, piece.bytes);
       at += piece.bytes;
     });
   } else {

@@ -2,11 +2,14 @@
 #include <algorithm>
 #include <numeric>
 #include <ostream>
+#include <utility>
 #include <vector>
 
 #include "collective/broadcast.h"
 #include "collective/direct.h"
 #include "collective/exchange.h"
+#include "collective/hierarchical.h"
+#include "collective/leaders.h"
 #include "collective/program_checks.h"
 #include "collective/recursive_doubling.h"
 #include "collective/ring.h"
@@ -93,6 +96,77 @@ TEST_EACH(RingAllreduceSendsNoMoreThanItMust, Sizes()) {
       for (const Send& send : program.sends) EXPECT_LE(send.bytes, kMaxFrameBytes);
     }
   }
+}
+
+HostMap HostsOf(int hosts, int ranks_each) {
+  std::vector<int> host_of;
+  for (int rank = 0; rank < hosts * ranks_each; ++rank) host_of.push_back(rank / ranks_each);
+  return HostMap(host_of);
+}
+
+// Bytes, and messages, from the ranks of a host to those of others.
+std::pair<size_t, size_t> Crossing(const std::vector<Program>& programs, const HostMap& hosts,
+                                   int host) {
+  std::pair<size_t, size_t> crossing{0, 0};
+  for (int rank : hosts.ranks_on(host)) {
+    for (const Send& send : programs[rank].sends) {
+      if (hosts.host_of(send.peer) == host) continue;
+      crossing.first += send.bytes;
+      ++crossing.second;
+    }
+  }
+  return crossing;
+}
+
+// What crosses a host's connection is what one rank a host would send.
+TEST_EACH(HierarchicalAllreduceSendsFromAHostWhatOneRankWould, std::vector<int>{2, 3, 4, 9}) {
+  const size_t bytes = 64 * kMiB + 12;
+  for (Across across : {Across::kRing, Across::kDirect}) {
+    for (const HostMap& hosts : {HostsOf(param, 1), HostsOf(param, 2), HostsOf(param, 4)}) {
+      for (bool wide : {false, true}) {
+        const auto programs = AllRanks(hosts.size(), [&](int rank) {
+          return HierarchicalAllreduce(rank, hosts, bytes, across, wide);
+        });
+        ExpectGoodPrograms(programs, bytes);
+        const auto n = static_cast<size_t>(param);
+        for (int host = 0; host < param; ++host) {
+          // Parts differ by one segment at most in each column.
+          const size_t slack = 2 * hosts.fewest() * kAlignment * 64;
+          EXPECT_LE(Crossing(programs, hosts, host).first, 2 * (n - 1) * (bytes / n) + slack);
+        }
+      }
+    }
+  }
+}
+
+TEST(HierarchicalAllreduceOfAHugeBufferIsRight) {
+  const HostMap hosts({0, 0, 1, 1, 1});
+  for (Across across : {Across::kRing, Across::kDirect}) {
+    const auto programs = AllRanks(hosts.size(), [&](int rank) {
+      return HierarchicalAllreduce(rank, hosts, kHugeBytes, across, /*wide=*/true);
+    });
+    ExpectGoodPrograms(programs, kHugeBytes);
+    for (const Program& program : programs) {
+      EXPECT_LE(program.accumulator_bytes, 8 * kMaxFrameBytes);
+      for (const Send& send : program.sends) EXPECT_LE(send.bytes, kMaxFrameBytes);
+    }
+  }
+}
+
+TEST(LeadersSendOneMessageFromHostToHost) {
+  for (const HostMap& hosts : {HostsOf(2, 2), HostsOf(4, 3), HostMap({0, 1, 1, 2, 0, 0})}) {
+    const auto programs = AllRanks(hosts.size(), [&](int rank) {
+      return LeadersAllreduce(rank, hosts, 1000, AmongLeaders::kExchange);
+    });
+    for (int host = 0; host < hosts.hosts(); ++host) {
+      EXPECT_EQ(Crossing(programs, hosts, host).second, static_cast<size_t>(hosts.hosts() - 1));
+    }
+  }
+  const HostMap many = HostsOf(16, 4);
+  const auto programs = AllRanks(many.size(), [&](int rank) {
+    return LeadersAllreduce(rank, many, 1000, AmongLeaders::kRecursiveDoubling);
+  });
+  for (int host = 0; host < 16; ++host) EXPECT_EQ(Crossing(programs, many, host).second, 4u);
 }
 
 TEST_EACH(ExchangeSendsToEveryRankOnce, Sizes()) {
