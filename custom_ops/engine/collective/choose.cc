@@ -33,19 +33,16 @@ AllreduceAlgorithm ChooseAllreduceAlgorithm(const AllreduceShape& shape,
   const bool small = shape.bytes <= thresholds.small_allreduce_bytes;
   const bool half = IsHalf(shape.dtype);
   if (hosts.size() == 1) return Algorithm::kCopy;
-  if (hosts.layered()) {
-    if (small && hosts.hosts() <= thresholds.max_exchange_ranks) return Algorithm::kLeadersExchange;
-    if (small && !half) return Algorithm::kLeadersDoubling;
-    const size_t parts = static_cast<size_t>(hosts.hosts()) * hosts.fewest();
-    const bool short_parts = shape.bytes / parts < thresholds.min_ring_part_bytes;
-    return half || short_parts ? Algorithm::kHierarchicalDirect : Algorithm::kHierarchicalRing;
+  const bool layered = hosts.layered();
+  if (small && (layered ? hosts.hosts() : hosts.size()) <= thresholds.max_exchange_ranks) {
+    return layered ? Algorithm::kLeadersExchange : Algorithm::kExchange;
   }
-  if (small && hosts.size() <= thresholds.max_exchange_ranks) return Algorithm::kExchange;
-  if (small && !half) return Algorithm::kRecursiveDoubling;
-  const bool short_parts =
-      shape.bytes / static_cast<size_t>(hosts.size()) < thresholds.min_ring_part_bytes;
-  if (hosts.hosts() == 1 || half || short_parts) return Algorithm::kDirect;
-  return Algorithm::kRing;
+  if (small && !half) return layered ? Algorithm::kLeadersDoubling : Algorithm::kRecursiveDoubling;
+  if (hosts.hosts() == 1) return Algorithm::kDirect;
+  const size_t parts = static_cast<size_t>(hosts.hosts()) * static_cast<size_t>(hosts.fewest());
+  const bool short_parts = shape.bytes / parts < thresholds.min_ring_part_bytes;
+  if (half || short_parts) return Algorithm::kHierarchicalDirect;
+  return layered ? Algorithm::kHierarchicalRing : Algorithm::kRing;
 }
 
 Program AllreduceProgram(AllreduceAlgorithm algorithm, const AllreduceShape& shape, int self) {
@@ -69,7 +66,7 @@ Program AllreduceProgram(AllreduceAlgorithm algorithm, const AllreduceShape& sha
     case AllreduceAlgorithm::kLeadersDoubling:
       return LeadersAllreduce(self, hosts, shape.bytes, AmongLeaders::kRecursiveDoubling);
     case AllreduceAlgorithm::kHierarchicalDirect:
-      return HierarchicalAllreduce(self, hosts, shape.bytes, Across::kDirect, half);
+      return HierarchicalAllreduce(self, hosts, shape.bytes, Across::kDirect, half && size > 2);
     case AllreduceAlgorithm::kHierarchicalRing:
       return HierarchicalAllreduce(self, hosts, shape.bytes, Across::kRing, half);
   }

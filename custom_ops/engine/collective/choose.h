@@ -25,16 +25,15 @@ struct AlgorithmThresholds {
 
 // ---- Allreduce, the first line that fits:
 //
-//   one rank                                             kCopy
-//   layered: several hosts, one of them with several ranks:
-//     small, up to max_exchange_ranks hosts              kLeadersExchange
-//     small, not a half type                             kLeadersDoubling
-//     half type, or parts below min_ring_part_bytes      kHierarchicalDirect
-//     else                                               kHierarchicalRing
-//   small, up to max_exchange_ranks ranks                kExchange
-//   small, not a half type                               kRecursiveDoubling
-//   one host, half type, or short parts                  kDirect
-//   else                                                 kRing
+//   one rank                                           kCopy
+//   small, up to max_exchange_ranks ranks              kExchange, or kLeadersExchange
+//   small, not a half type                             kRecursiveDoubling, or kLeadersDoubling
+//   one host                                           kDirect
+//   half type, or parts below min_ring_part_bytes      kHierarchicalDirect
+//   else                                               kRing, or kHierarchicalRing
+//
+// The second of two is for several hosts of which one has several ranks; the first line then
+// counts hosts.
 //
 // One message delay costs more than copying a small buffer a few times. On one host every pair
 // of ranks has its own memory, so direct sends are best; over a network a ring crosses each

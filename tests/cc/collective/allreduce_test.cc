@@ -80,6 +80,8 @@ std::vector<Algorithm> LayeredAlgorithms() {
       {"layered_direct_segments", hierarchical(Pairs, Across::kDirect, kTinySegment), false},
       {"layered_direct_uneven_segments", hierarchical(UnevenHosts, Across::kDirect, kTinySegment),
        false},
+      {"one_rank_hosts_direct", hierarchical(HostMap::OneRankEach, Across::kDirect, kTinySegment),
+       true},
       {"leaders_exchange", leaders(UnevenHosts, AmongLeaders::kExchange), false, /*max_size=*/16},
       {"leaders_doubling", leaders(UnevenHosts, AmongLeaders::kRecursiveDoubling), false},
       {"leaders_doubling_pairs", leaders(Pairs, AmongLeaders::kRecursiveDoubling), false},

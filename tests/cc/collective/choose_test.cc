@@ -40,10 +40,10 @@ std::vector<ChoiceCase> ChoiceCases() {
       {DType::kFloat16, 16 * kKiB, Hosts(1, 9), A::kDirect},
       {DType::kFloat32, 16 * kKiB + 4, Hosts(1, 2), A::kDirect},
       {DType::kFloat32, 1 << 30, Hosts(1, 33), A::kDirect},
-      {DType::kFloat32, 100 * kKiB, Hosts(2, 1), A::kDirect},
+      {DType::kFloat32, 100 * kKiB, Hosts(2, 1), A::kHierarchicalDirect},
       {DType::kFloat32, 128 * kKiB, Hosts(2, 1), A::kRing},
       {DType::kFloat32, 1 << 30, Hosts(7, 1), A::kRing},
-      {DType::kBFloat16, 1 << 30, Hosts(7, 1), A::kDirect},
+      {DType::kBFloat16, 1 << 30, Hosts(7, 1), A::kHierarchicalDirect},
       {DType::kFloat32, 16 * kKiB, Hosts(8, 2), A::kLeadersExchange},
       {DType::kFloat16, 16 * kKiB, Hosts(2, 8), A::kLeadersExchange},
       {DType::kFloat32, 16 * kKiB, Hosts(9, 2), A::kLeadersDoubling},
@@ -71,7 +71,7 @@ TEST(ThresholdsCanBeOverridden) {
   };
   EXPECT_EQ(choose(100, two), AllreduceAlgorithm::kExchange);
   EXPECT_EQ(choose(100, three), AllreduceAlgorithm::kRecursiveDoubling);
-  EXPECT_EQ(choose(104, two), AllreduceAlgorithm::kDirect);
+  EXPECT_EQ(choose(104, two), AllreduceAlgorithm::kHierarchicalDirect);
   EXPECT_EQ(choose(2000, two), AllreduceAlgorithm::kRing);
 }
 

@@ -1,5 +1,6 @@
 // Allreduce through whole engines: right values, and the same bits on every rank.
 #include <cstring>
+#include <ostream>
 #include <random>
 #include <string>
 #include <vector>
@@ -71,21 +72,56 @@ TEST(AllreduceOverTcp) {
   for (int size : {2, 3, 4, 7}) CheckSizes(size, false);
 }
 
-TEST(AllreduceAcrossHostsOfTwo) {
+struct Layers {
+  int size;
+  int ranks_per_host;  // the last host may have fewer
+
+  friend std::ostream& operator<<(std::ostream& out, const Layers& layers) {
+    return out << layers.size << "_by_" << layers.ranks_per_host;
+  }
+};
+
+// Small, middle and large buffers take different algorithms.
+TEST_EACH(AllreduceAcrossHostsOfSeveralRanks, (std::vector<Layers>{{4, 2}, {5, 2}, {7, 3}})) {
   ClusterOptions options;
-  options.size = 4;
+  options.size = param.size;
+  options.ranks_per_host = param.ranks_per_host;
+  Cluster cluster(options);
+  for (size_t count : {size_t{1}, size_t{1000}, size_t{20001}, size_t{300007}}) {
+    const std::vector<float> expected = Sum(param.size, count);
+    cluster.Run([&](Engine& engine, int rank) {
+      std::vector<float> values = Values(rank, count);
+      const Status status = RunRequest(
+          engine, AllreduceRequest("x" + std::to_string(count), DType::kFloat32, ReduceOp::kSum,
+                                   values.data(), values.data(), static_cast<int64_t>(count)));
+      EXPECT_EQ(status.message(), std::string());
+      EXPECT_TRUE(values == expected);
+    });
+  }
+}
+
+TEST(HalfTypesAcrossHostsOfSeveralRanksAreEqualOnAllRanks) {
+  ClusterOptions options;
+  options.size = 5;
   options.ranks_per_host = 2;
   Cluster cluster(options);
-  const size_t count = 300007;
-  const std::vector<float> expected = Sum(4, count);
-  cluster.Run([&](Engine& engine, int rank) {
-    std::vector<float> values = Values(rank, count);
-    const Status status =
-        RunRequest(engine, AllreduceRequest("x", DType::kFloat32, ReduceOp::kSum, values.data(),
-                                            values.data(), static_cast<int64_t>(count)));
-    EXPECT_EQ(status.message(), std::string());
-    EXPECT_TRUE(values == expected);
-  });
+  for (DType dtype : {DType::kFloat16, DType::kBFloat16}) {
+    for (int64_t count : {int64_t{1000}, int64_t{700001}}) {
+      std::vector<std::vector<uint16_t>> values(options.size);
+      cluster.Run([&](Engine& engine, int rank) {
+        // Patterns of all magnitudes but NaN and infinity.
+        for (int64_t i = 0; i < count; ++i) {
+          values[rank].push_back(static_cast<uint16_t>((i * 7919 + rank * 104729) & 0xb7ff));
+        }
+        const std::string name = std::to_string(count) + NameOf(dtype);
+        const Status status =
+            RunRequest(engine, AllreduceRequest(name, dtype, ReduceOp::kSum, values[rank].data(),
+                                                values[rank].data(), count));
+        EXPECT_EQ(status.message(), std::string());
+      });
+      for (const auto& one : values) EXPECT_TRUE(one == values[0]);
+    }
+  }
 }
 
 TEST(FusedTensorsOfUnequalSizes) {
