@@ -23,7 +23,9 @@ Conversations::Conversations(const EngineOptions& options, Mesh& mesh, Counters&
       counters_(counters),
       on_broken_(std::move(on_broken)),
       departed_(options.size, 0),
+      watched_(options.size, 0),
       last_heard_(options.size) {
+  for (int rank : mesh.neighbours()) watched_[rank] = 1;
   RecordLife(RecordType::kStart);
 }
 
@@ -55,8 +57,8 @@ void Conversations::Begin(Request request, std::shared_ptr<const ProcessSet> set
     last_allreduce_submitted_ = submitted;
   }
   if (first || operation.digest() != name.digest) {
-    operation.announcements_due = operation.set().count() - 1;
-    operation.SendControlToAll(FrameType::kAnnounce);
+    operation.needs_agreement = true;
+    operation.Announce();
   }
   name.digest = operation.digest();
   const Status status = operation.Begin();
@@ -98,7 +100,10 @@ void Conversations::TakeEarly(Name& name, Operation& operation, const Early& ear
   for (const auto& [rank, peer] : early.peers) {
     const int member = operation.set().members[rank];
     if (member < 0) continue;
-    if (peer.announced) OnAnnounced(operation, member, operation.announcements_due == 0);
+    if (peer.announced) {
+      operation.agreement.Hear(member);
+      operation.Announce();
+    }
     for (const Bytes& data : peer.data) {
       const Status status = operation.executor().OnData(member, data.data(), data.size(), false);
       if (!status.ok()) {
@@ -133,6 +138,7 @@ void Conversations::RefuseDuplicate(Name& name, const Request& request, const Pr
 
 bool Conversations::Advance() {
   bool any = false;
+  if (!departures_.empty()) SpreadDepartures();
   for (auto next = pending_.begin(); next != pending_.end();) {
     Operation& operation = **next++;
     if (!operation.statements.empty() || !operation.executor().waits_for_link()) continue;
@@ -147,7 +153,7 @@ void Conversations::StepOrFinish(Name& name) {
   const Status status = operation.Step();
   if (!status.ok()) {
     Fail(name, status, true);
-  } else if (operation.done() && operation.announcements_due == 0) {
+  } else if (operation.done() && (!operation.needs_agreement || operation.agreement.complete())) {
     Finish(name, Status::Ok());
   } else {
     const Status missing = MissingPeer(operation);
@@ -159,7 +165,7 @@ Status Conversations::MissingPeer(Operation& operation) const {
   const ProcessSet& set = operation.set();
   for (int member = 0; member < set.count(); ++member) {
     if (!departed_[set.ranks[member]]) continue;
-    const bool agreement_due = operation.announcements_due > 0 && !operation.announced[member];
+    const bool agreement_due = operation.needs_agreement && operation.agreement.expects(member);
     if (!agreement_due && !operation.executor().needs(member)) continue;
     return {Code::kPeerLost, operation.Title() + ": rank " + std::to_string(set.ranks[member]) +
                                  " has shut down (its program ended or called shutdown) and "
@@ -182,7 +188,12 @@ void Conversations::Finish(Name& name, const Status& status) {
     name.finished_digest = operation->digest();
     name.finished_text = Describe(operation->request());
   }
+  if (name.set != operation->shared_set()) name.set = operation->shared_set();
   if (!status.ok()) operation->executor().ReleaseLinks();
+  const Agreement& agreement = operation->agreement;
+  if (status.ok() && agreement.begun() && !agreement.complete()) {
+    name.agreements.emplace(operation->occurrence(), agreement);
+  }
   const bool allreduce = operation->request().kind == Kind::kAllreduce;
   counters_.Change([&](CounterValues& values) {
     values.sent_bytes += operation->executor().sent_bytes();
@@ -226,8 +237,9 @@ void Conversations::Lose(int rank, const std::string& reason) {
   const int32_t lost = rank;
   std::memcpy(payload.data(), &lost, sizeof(lost));
   payload += reason;
-  SendToAll(FrameType::kLost, payload);  // the lost one too: it may be alive and not know
+  SendToConnected(FrameType::kLost, payload);  // the lost one too: it may be alive and not know
   departed_[rank] = 1;
+  if (!mesh_.in_touch(rank)) mesh_.Dismiss(rank);
   FailAll(broken_);
 }
 
@@ -236,12 +248,13 @@ void Conversations::ShutDown() {
   const Status status(Code::kShutDown, "shutdown was called while it was pending");
   FailAll(status);
   if (broken_.ok()) broken_ = Status(Code::kShutDown, "the engine has shut down");
-  SendToAll(FrameType::kBye);
+  SpreadDepartures();
+  SendToConnected(FrameType::kBye, "");
 }
 
-void Conversations::SendToAll(FrameType type, const std::string& payload) {
+void Conversations::SendToConnected(FrameType type, const std::string& payload) {
   for (int rank = 0; rank < mesh_.size(); ++rank) {
-    if (rank == mesh_.rank() || departed_[rank]) continue;
+    if (rank == mesh_.rank() || departed_[rank] || !mesh_.in_touch(rank)) continue;
     SendControlFrame(mesh_.link(rank), type, FrameHeader(), payload);
   }
 }
@@ -249,6 +262,7 @@ void Conversations::SendToAll(FrameType type, const std::string& payload) {
 void Conversations::CheckTime(TimePoint now) {
   if (now < next_check_) return;
   next_check_ = now + kCheckInterval;
+  CheckLeaving();
   AskClock(now);
   for (auto next = pending_.begin(); next != pending_.end();) {
     Operation& operation = **next++;

@@ -6,8 +6,8 @@
 //
 // Ranks agree in passing: each frame carries a digest of what the sender asked for. When a
 // name is new here, or its description changed, the operation is announced to all members
-// and completes only when all of them have announced the same; an announcement is always
-// answered. A step of training thus pays for agreement once, and never waits for it again.
+// and completes only when all of them have announced the same (core/agreement.h). A step of
+// training thus pays for agreement once, and never waits for it again.
 //
 // All of it runs on the thread that drives.
 #pragma once
@@ -58,12 +58,13 @@ class Conversations : public FrameSink {
 
   bool pending() const { return !pending_.empty(); }
   const Status& broken() const { return broken_; }
-  // When a frame last came from the rank; the epoch when none did.
-  TimePoint last_heard(int rank) const { return last_heard_[rank]; }
-  bool departed(int rank) const { return departed_[rank]; }
+
+  // A sign of life to those who look after this rank.
+  void SendHeartbeats();
+  // Loses a rank that this one looks after and has not heard of for `timeout`.
+  void CheckSilence(TimePoint now, Duration timeout);
   // Silence so far is nobody's fault.
   void ForgiveSilence(TimePoint now) { last_heard_.assign(last_heard_.size(), now); }
-  void SendToAll(FrameType type, const std::string& payload = "");
 
   void OnFrame(int rank, const FrameHeader& header, const uint8_t* payload) override;
   void OnCrowded(int rank) override;
@@ -91,7 +92,10 @@ class Conversations : public FrameSink {
     uint32_t finished_digest = 0;  // of the latest that ended here
     std::string finished_text;
     std::unique_ptr<Operation> active;
-    std::map<uint32_t, Early> early;  // by occurrence
+    // Of operations that have ended here and others have not agreed on yet, by occurrence.
+    std::map<uint32_t, Agreement> agreements;
+    std::shared_ptr<const ProcessSet> set;  // of the latest that ended here
+    std::map<uint32_t, Early> early;        // by occurrence
   };
 
   // incoming.cc
@@ -100,8 +104,8 @@ class Conversations : public FrameSink {
   void OnEarlyFrame(Name& name, int rank, const FrameHeader& header, const uint8_t* payload);
   void OnFinishedFrame(Name& name, int rank, const FrameHeader& header);
   void OnLost(int reporter, const FrameHeader& header, const uint8_t* payload);
-  void OnBye(int rank);
-  void OnAnnounced(Operation& operation, int member, bool answer);
+  void OnBye(int rank, const FrameHeader& header, const uint8_t* payload);
+  void OnAnnounceOfFinished(Name& name, int rank, const FrameHeader& header);
 
   void TakeEarly(Name& name, Operation& operation, const Early& early);
   void StepOrFinish(Name& name);
@@ -111,6 +115,11 @@ class Conversations : public FrameSink {
   void RefuseDuplicate(Name& name, const Request& request, const ProcessSet& set,
                        uint32_t occurrence);
   Status MissingPeer(Operation& operation) const;
+
+  // departure.cc
+  void Depart(int rank);
+  void SpreadDepartures();
+  void CheckLeaving();
 
   // conflict.cc
   void StartConflict(Name& name);
@@ -122,6 +131,8 @@ class Conversations : public FrameSink {
   void OnAnswer(Name& name, int rank, bool submitted);
   std::string MissingRanks(const Operation& operation) const;
 
+  // To all that there is a connection with: the others hear it from them.
+  void SendToConnected(FrameType type, const std::string& payload);
   // recording.cc: for the timeline
   bool Recording() const { return options_.timeline != nullptr && options_.timeline->recording(); }
   void RecordLife(RecordType type);
@@ -144,6 +155,9 @@ class Conversations : public FrameSink {
   std::list<Operation*> pending_;
   Status broken_;
   std::vector<char> departed_;
+  std::vector<int> leaving_;     // have left, by others' word; their own may be under way
+  std::vector<int> departures_;  // to be passed on
+  std::vector<char> watched_;    // sends heartbeats
   std::vector<TimePoint> last_heard_;
   TimePoint next_check_{};
   int pending_allreduces_ = 0;

@@ -293,20 +293,14 @@ void Engine::KeepAlive(TimePoint now) {
   const Duration timeout = options_.heartbeat_timeout;
   if (timeout.count() == 0 || now < next_heartbeat_) return;
   next_heartbeat_ = now + timeout / 4;
-  conversations_->SendToAll(FrameType::kHeartbeat);
+  conversations_->SendHeartbeats();
   // After a long sleep of this process itself (a stop, a suspended machine) the others'
   // signs of life may be waiting unread: give them a round before judging.
   if (now - last > timeout / 2) {
     conversations_->ForgiveSilence(now);
     return;
   }
-  for (int rank = 0; rank < options_.size; ++rank) {
-    if (rank == options_.rank || conversations_->departed(rank)) continue;
-    if (now - conversations_->last_heard(rank) > timeout) {
-      conversations_->Lose(rank, "no sign of life for " +
-                                     std::to_string(timeout.count() / 1000.0).substr(0, 5) + " s");
-    }
-  }
+  conversations_->CheckSilence(now, timeout);
 }
 
 }  // namespace tfring

@@ -41,6 +41,9 @@ void Executor::Start(Program program, const FlatBuffer* buffer, Reducer reducer)
     peer.receives.push_back(static_cast<int>(i));
     peer.expected += program_.receives[i].bytes;
   }
+  for (Peer& peer : peers_) {
+    if (peer.link != nullptr && !(peer.sends.empty() && peer.receives.empty())) peer.link->Call();
+  }
   received_.assign(program_.receives.size(), 0);
   last_frame_.assign(program_.sends.size(), 0);
   framed_.assign(program_.sends.size(), 0);

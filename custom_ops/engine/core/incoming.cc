@@ -8,6 +8,8 @@
 namespace tfring {
 namespace {
 
+constexpr size_t kMostAgreements = 16;
+
 Status AbortStatus(const FrameHeader& header, const uint8_t* payload) {
   if (header.bytes < 1) return {Code::kInternal, "an abort without a reason"};
   const int code = payload[0];
@@ -22,9 +24,10 @@ void Conversations::OnFrame(int rank, const FrameHeader& header, const uint8_t* 
   last_heard_[rank] = Clock::now();
   switch (static_cast<FrameType>(header.type)) {
     case FrameType::kHeartbeat:
+      watched_[rank] = 1;
       break;
     case FrameType::kBye:
-      OnBye(rank);
+      OnBye(rank, header, payload);
       break;
     case FrameType::kClock:
       OnClock(rank, header, payload);
@@ -85,7 +88,8 @@ void Conversations::OnActiveFrame(Name& name, int rank, const FrameHeader& heade
   if (type == FrameType::kReady) {
     operation.executor().OnReady(member);
   } else if (type == FrameType::kAnnounce) {
-    OnAnnounced(operation, member, (header.flags & kAnswerFlag) == 0);
+    operation.agreement.Hear(member);
+    operation.Announce();
   } else {
     status = operation.executor().OnData(member, payload, header.bytes, true);
   }
@@ -94,15 +98,6 @@ void Conversations::OnActiveFrame(Name& name, int rank, const FrameHeader& heade
   } else {
     Fail(name, status.Annotate(operation.Title() + ": from rank " + std::to_string(rank)), true);
   }
-}
-
-void Conversations::OnAnnounced(Operation& operation, int member, bool answer) {
-  const bool announcing = operation.announcements_due > 0;
-  if (announcing && !operation.announced[member]) --operation.announcements_due;
-  operation.announced[member] = 1;
-  // A rank that announces waits for everybody's word; one that did not announce by itself
-  // gives its word in reply.
-  if (answer && !announcing) operation.SendControl(FrameType::kAnnounce, member);
 }
 
 void Conversations::OnEarlyFrame(Name& name, int rank, const FrameHeader& header,
@@ -146,10 +141,35 @@ void Conversations::OnFinishedFrame(Name& name, int rank, const FrameHeader& hea
   reply.flags = kAnswerFlag;
   reply.digest = name.finished_digest;
   if (type == FrameType::kAnnounce) {
-    SendControlFrame(mesh_.link(rank), type, reply);
+    OnAnnounceOfFinished(name, rank, header);
+  } else if (type == FrameType::kAbort) {
+    name.agreements.erase(header.occurrence);
   } else if (type == FrameType::kConflict) {
     SendControlFrame(mesh_.link(rank), type, reply, name.finished_text);
   }
+}
+
+// This rank knew already that all agree; some did not, and its word may be needed to go on.
+void Conversations::OnAnnounceOfFinished(Name& name, int rank, const FrameHeader& header) {
+  const int member = name.set == nullptr ? -1 : name.set->members[rank];
+  if (member < 0) return;
+  FrameHeader reply = header;
+  reply.digest = name.finished_digest;
+  if (header.digest != name.finished_digest) {
+    reply.flags = kAnswerFlag;
+    SendControlFrame(mesh_.link(rank), FrameType::kAnnounce, reply);  // shows the difference
+    return;
+  }
+  const auto at =
+      name.agreements.emplace(header.occurrence, Agreement(name.set->self, name.set->count()))
+          .first;
+  at->second.Hear(member);
+  for (int target : at->second.TakeTargets()) {
+    SendControlFrame(mesh_.link(name.set->ranks[target]), FrameType::kAnnounce, reply);
+  }
+  if (at->second.complete()) name.agreements.erase(at);
+  // Of those that somebody has failed the rest never comes.
+  if (name.agreements.size() > kMostAgreements) name.agreements.erase(name.agreements.begin());
 }
 
 void Conversations::OnLost(int reporter, const FrameHeader& header, const uint8_t* payload) {
@@ -166,25 +186,11 @@ void Conversations::OnLost(int reporter, const FrameHeader& header, const uint8_
   }
 }
 
-void Conversations::OnBye(int rank) {
-  departed_[rank] = 1;
-  for (auto next = pending_.begin(); next != pending_.end();) {
-    Operation& operation = **next++;
-    if (operation.set().members[rank] < 0 || !operation.statements.empty()) continue;
-    const Status missing = MissingPeer(operation);
-    if (!missing.ok()) Fail(NameOfOperation(operation), missing, true);
-  }
-}
-
 void Conversations::OnCrowded(int rank) {
   for (Operation* operation : pending_) {
     const int member = operation->set().members[rank];
     if (member >= 0) operation->executor().CopyKept(member);
   }
-}
-
-void Conversations::OnClosed(int rank, const Status& why) {
-  if (!departed_[rank]) Lose(rank, why.message());
 }
 
 }  // namespace tfring

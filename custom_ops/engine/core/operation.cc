@@ -42,7 +42,7 @@ Operation::Operation(Request request, std::shared_ptr<const ProcessSet> set, Mes
                      const AlgorithmThresholds& thresholds, uint32_t occurrence,
                      TimePoint submitted)
     : heard(set->count(), 0),
-      announced(set->count(), 0),
+      agreement(set->self, set->count()),
       request_(std::move(request)),
       set_(std::move(set)),
       mesh_(mesh),
@@ -66,6 +66,10 @@ void Operation::SendControlToAll(FrameType type, const std::string& payload) {
   for (int member = 0; member < set_->count(); ++member) {
     if (member != set_->self) SendControl(type, member, payload);
   }
+}
+
+void Operation::Announce() {
+  for (int member : agreement.TakeTargets()) SendControl(FrameType::kAnnounce, member);
 }
 
 OperationTimes& Operation::Measure() {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "collective/choose.h"
+#include "core/agreement.h"
 #include "core/clock.h"
 #include "core/executor.h"
 #include "core/process_set.h"
@@ -35,9 +36,12 @@ class Operation {
   // A control frame of this operation to one member, or to all others.
   void SendControl(FrameType type, int member, const std::string& payload = "");
   void SendControlToAll(FrameType type, const std::string& payload = "");
+  // The announcements that are due now.
+  void Announce();
 
   const Request& request() const { return request_; }
   const ProcessSet& set() const { return *set_; }
+  const std::shared_ptr<const ProcessSet>& shared_set() const { return set_; }
   Executor& executor() { return executor_; }
   uint64_t name_id() const { return header_.name_id; }
   uint32_t occurrence() const { return header_.occurrence; }
@@ -56,9 +60,9 @@ class Operation {
   int64_t bytes() const;
 
   // ---- What the other members have shown of this operation, by member index ----
-  std::vector<char> heard;                // any frame came
-  std::vector<char> announced;            // its announcement came
-  int announcements_due = 0;              // still needed before the operation may complete
+  std::vector<char> heard;  // any frame came
+  Agreement agreement;
+  bool needs_agreement = false;           // before it may complete
   std::map<int, std::string> statements;  // conflicting descriptions, own included
   TimePoint conflict_since{};
   // ---- Stall reports ----

@@ -69,6 +69,8 @@ Status Refusal(Verdict verdict, const Identity& identity) {
     case Verdict::kBadRank:
       return {Code::kInvalidArgument, "refused: " + rank + " does not connect to rank " +
                                           std::to_string(identity.target) + " there"};
+    case Verdict::kCrossed:
+      return {Code::kInvalidArgument, "refused: the other end is calling " + rank + " itself"};
   }
   return {Code::kIo, "refused for an unknown reason"};
 }
@@ -236,7 +238,8 @@ Status Handshake::TakeVerdict() {
     return {Code::kUnauthenticated, "the other end does not know the job secret"};
   }
   step_ = Step::kDone;
-  return Refusal(static_cast<Verdict>(verdict[0]), identity_);
+  verdict_ = static_cast<Verdict>(verdict[0]);
+  return Refusal(verdict_, identity_);
 }
 
 std::string Handshake::Prove(const char* side, const std::string& statement) const {

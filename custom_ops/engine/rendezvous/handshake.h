@@ -37,11 +37,12 @@ enum class Verdict : uint8_t {
   kOtherSize = 2,
   kRankTaken = 3,
   kBadRank = 4,
+  kCrossed = 5,  // the acceptor calls the initiator at the same time, and its call goes first
 };
 
 class Handshake {
  public:
-  static constexpr uint16_t kVersion = 1;
+  static constexpr uint16_t kVersion = 2;
 
   using Judge = std::function<Verdict(const Identity&)>;
 
@@ -61,6 +62,8 @@ class Handshake {
   bool heard_nothing() const { return step_ == Step::kHello; }
   // The initiator's, once done; his own word until he has proved himself.
   const Identity& identity() const { return identity_; }
+  // What the acceptor said, or this acceptor will; kWelcome before.
+  Verdict verdict() const { return verdict_; }
 
  private:
   enum class Step { kHello, kChallenge, kProof, kVerdict, kDone };

@@ -46,4 +46,36 @@ Status HashStore::Delete(const std::string& key) {
   return Status::Ok();
 }
 
+Result<std::vector<std::string>> HashStore::Gather(const std::string& key, int rank, int size,
+                                                   const std::string& value, Duration timeout) {
+  TFR_RETURN_IF_ERROR(CheckKey(key));
+  TFR_RETURN_IF_ERROR(CheckValue(key, value.size()));
+  const Deadline deadline(timeout);
+  std::unique_lock<std::mutex> lock(mutex_);
+  std::shared_ptr<Meeting>& entry = meetings_[key];
+  if (entry == nullptr) entry = std::make_shared<Meeting>();
+  const std::shared_ptr<Meeting> meeting = entry;
+  const auto leave = [&](const Status& why) {
+    if (meeting->gathering.empty()) meetings_.erase(key);
+    return why;
+  };
+  const Status joined = meeting->gathering.Join(rank, size, value);
+  if (!joined.ok()) return leave(joined);
+  if (meeting->gathering.complete()) {
+    meeting->values = meeting->gathering.Take();
+    meeting->done = true;
+    meetings_.erase(key);
+    changed_.notify_all();
+  }
+  while (!meeting->done) {
+    if (deadline.passed()) {
+      const Status missing = meeting->gathering.Missing();
+      meeting->gathering.Leave(rank);
+      return leave(missing);
+    }
+    changed_.wait_for(lock, deadline.remaining());
+  }
+  return meeting->values;
+}
+
 }  // namespace tfring

@@ -32,10 +32,12 @@ class StoreConnection {
   const StoreRequest& request() const { return request_; }
   const std::string& key() const { return key_; }
   std::string& value() { return value_; }
+  bool gathers() const { return has_request_ && request_.operation == StoreRequest::kGather; }
+  int gather_rank = 0;  // of a parked kGather
   void Answer(Code code, const std::string& payload);
 
-  // A kGet waits for its key until the time that it gave.
-  void Park() { parked_until_.emplace(Deadline(std::chrono::milliseconds(request_.number))); }
+  // A kGet waits for its key, a kGather for the other ranks.
+  void Park(std::chrono::milliseconds timeout) { parked_until_.emplace(Deadline(timeout)); }
   bool parked() const { return has_request_ && parked_until_.has_value(); }
 
   // When this connection's handshake or parked request has waited long enough.

@@ -26,17 +26,37 @@ StoreRequest StoreRequest::Decode(const char* bytes) {
 }
 
 Status StoreRequest::Check() const {
-  if (operation < kSet || operation > kDelete) {
+  if (operation < kSet || operation > kGather) {
     return {Code::kInvalidArgument, "unknown store operation " + std::to_string(operation)};
   }
   if (key_bytes == 0 || key_bytes > kMaxKeyBytes) {
     return {Code::kInvalidArgument, "store key of " + std::to_string(key_bytes) + " bytes"};
   }
   const int64_t most = static_cast<int64_t>(kMaxValueBytes);
-  if (operation == kSet && (number < 0 || number > most)) {
+  if (has_value() && (number < 0 || number > most)) {
     return {Code::kInvalidArgument, "store value of " + std::to_string(number) + " bytes"};
   }
   return Status::Ok();
+}
+
+std::string GatherValue::Encode() const {
+  return WireWriter()
+      .Number(rank)
+      .Number(size)
+      .Number(timeout_ms)
+      .Raw(bytes.data(), bytes.size())
+      .Take();
+}
+
+Result<GatherValue> GatherValue::Decode(const std::string& value) {
+  WireReader reader(value);
+  GatherValue gather;
+  gather.rank = reader.Number<int32_t>();
+  gather.size = reader.Number<int32_t>();
+  gather.timeout_ms = reader.Number<int64_t>();
+  gather.bytes = reader.Rest();
+  if (reader.ok() && gather.timeout_ms >= 0) return gather;
+  return Status(Code::kInvalidArgument, "malformed gather");
 }
 
 std::string StoreResponse::Encode() const {

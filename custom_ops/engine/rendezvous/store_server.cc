@@ -139,7 +139,7 @@ void StoreServer::Execute(StoreConnection& connection) {
       if (const std::string* value = table_.Find(key)) {
         connection.Answer(Code::kOk, *value);
       } else {
-        connection.Park();
+        connection.Park(std::chrono::milliseconds(request.number));
       }
       return;
     case StoreRequest::kAdd: {
@@ -153,13 +153,52 @@ void StoreServer::Execute(StoreConnection& connection) {
       table_.Delete(key);
       connection.Answer(Code::kOk, "");
       return;
+    case StoreRequest::kGather:
+      Join(connection);
+      return;
   }
+}
+
+void StoreServer::Join(StoreConnection& connection) {
+  const std::string key = connection.key();
+  auto gather = GatherValue::Decode(connection.value());
+  Status status = gather.status();
+  if (status.ok()) {
+    status = gatherings_[key].Join(gather.value().rank, gather.value().size, gather.value().bytes);
+  }
+  if (!status.ok()) {
+    const auto begun = gatherings_.find(key);
+    if (begun != gatherings_.end() && begun->second.empty()) gatherings_.erase(begun);
+    connection.Answer(status.code(), status.message());
+    return;
+  }
+  connection.gather_rank = gather.value().rank;
+  connection.Park(std::chrono::milliseconds(gather.value().timeout_ms));
+  if (!gatherings_[key].complete()) return;
+  const std::string all = EncodeGathered(gatherings_[key].Take());
+  gatherings_.erase(key);
+  const bool fits = all.size() <= kMaxValueBytes;
+  for (auto& [id, other] : connections_) {
+    if (!other->parked() || !other->gathers() || other->key() != key) continue;
+    other->Answer(fits ? Code::kOk : Code::kInvalidArgument,
+                  fits ? all : "the values of store key \"" + key + "\" are too large together");
+    if (other.get() != &connection) Arm(id, *other);
+  }
+}
+
+// What it put in must not be taken for that of a rank that is still there.
+void StoreServer::LeaveGathering(const StoreConnection& connection) {
+  if (!connection.parked() || !connection.gathers()) return;
+  const auto found = gatherings_.find(connection.key());
+  if (found == gatherings_.end()) return;
+  found->second.Leave(connection.gather_rank);
+  if (found->second.empty()) gatherings_.erase(found);
 }
 
 void StoreServer::Deliver(const std::string& key) {
   const std::string* value = table_.Find(key);
   for (auto& [id, connection] : connections_) {
-    if (!connection->parked() || connection->key() != key) continue;
+    if (!connection->parked() || connection->gathers() || connection->key() != key) continue;
     connection->Answer(Code::kOk, *value);
     Arm(id, *connection);  // the socket is ready, so this is served in the next round
   }
@@ -174,12 +213,18 @@ void StoreServer::ExpireAll() {
       gone.push_back(id);
       continue;
     }
-    connection->Answer(Code::kTimeout, "store key \"" + connection->key() +
-                                           "\" was not set within " +
-                                           std::to_string(connection->request().number) + " ms");
+    const Status expired = Expired(*connection);
+    LeaveGathering(*connection);
+    connection->Answer(expired.code(), expired.message());
     Arm(id, *connection);
   }
   for (const uint64_t id : gone) Drop(connections_.find(id));
+}
+
+Status StoreServer::Expired(const StoreConnection& connection) const {
+  if (connection.gathers()) return gatherings_.at(connection.key()).Missing();
+  return {Code::kTimeout, "store key \"" + connection.key() + "\" was not set within " +
+                              std::to_string(connection.request().number) + " ms"};
 }
 
 std::chrono::milliseconds StoreServer::UntilNextExpiry() const {
@@ -199,6 +244,7 @@ void StoreServer::Arm(uint64_t id, StoreConnection& connection) {
 }
 
 void StoreServer::Drop(Connections::iterator connection) {
+  LeaveGathering(*connection->second);
   poller_->Remove(connection->second->fd());
   connections_.erase(connection);
 }

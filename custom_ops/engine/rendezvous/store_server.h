@@ -8,11 +8,13 @@
 #include <string>
 #include <thread>
 #include <unordered_map>
+#include <vector>
 
 #include "base/deadline.h"
 #include "base/fd.h"
 #include "base/poller.h"
 #include "base/status.h"
+#include "rendezvous/gathering.h"
 #include "rendezvous/store_connection.h"
 #include "rendezvous/table.h"
 
@@ -42,6 +44,9 @@ class StoreServer {
   void Execute(StoreConnection& connection);
   // Answers those who wait for the key.
   void Deliver(const std::string& key);
+  void Join(StoreConnection& connection);
+  void LeaveGathering(const StoreConnection& connection);
+  Status Expired(const StoreConnection& connection) const;
   void ExpireAll();
   std::chrono::milliseconds UntilNextExpiry() const;
   void Arm(uint64_t id, StoreConnection& connection);
@@ -53,6 +58,7 @@ class StoreServer {
   std::unique_ptr<Poller> poller_;
   std::atomic<bool> stopping_{false};
   Table table_;
+  std::unordered_map<std::string, Gathering> gatherings_;
   Connections connections_;
   uint64_t next_id_ = 1;  // ids grow, so the lowest is the oldest
   bool accepting_ = true;

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/socket.h"
+#include "rendezvous/gathering.h"
 #include "rendezvous/handshake.h"
 #include "rendezvous/table.h"
 
@@ -114,6 +115,23 @@ Status TcpStore::Delete(const std::string& key) {
   StoreRequest request;
   request.operation = StoreRequest::kDelete;
   return Call(request, key, "", Duration(0)).status();
+}
+
+Result<std::vector<std::string>> TcpStore::Gather(const std::string& key, int rank, int size,
+                                                  const std::string& value, Duration timeout) {
+  GatherValue gather;
+  gather.rank = rank;
+  gather.size = size;
+  gather.timeout_ms = std::max<int64_t>(0, timeout.count());
+  gather.bytes = value;
+  const std::string bytes = gather.Encode();
+  TFR_RETURN_IF_ERROR(CheckValue(key, bytes.size()));
+  StoreRequest request;
+  request.operation = StoreRequest::kGather;
+  request.number = static_cast<int64_t>(bytes.size());
+  auto response = Call(request, key, bytes, timeout);
+  if (!response.ok()) return response.status();
+  return DecodeGathered(response.value(), size);
 }
 
 Result<std::string> TcpStore::Call(StoreRequest request, const std::string& key,

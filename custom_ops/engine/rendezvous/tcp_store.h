@@ -24,6 +24,8 @@ class TcpStore : public Store {
   Result<std::string> Get(const std::string& key, Duration timeout) override;
   Result<int64_t> Add(const std::string& key, int64_t delta) override;
   Status Delete(const std::string& key) override;
+  Result<std::vector<std::string>> Gather(const std::string& key, int rank, int size,
+                                          const std::string& value, Duration timeout) override;
   std::string local_address() const override { return local_address_; }
 
  private:

@@ -1,12 +1,19 @@
 #include "transport/candidate.h"
 
 #include <sys/epoll.h>
+#include <sys/socket.h>
 
+#include <cerrno>
 #include <utility>
 
 #include "base/socket.h"
 
 namespace tfring {
+namespace {
+
+constexpr char kConfirmation = 'C';
+
+}  // namespace
 
 Result<Candidate> Candidate::Call(const PeerAddress& address, bool local, size_t ring_bytes,
                                   const std::string& secret, const Identity& identity) {
@@ -39,10 +46,22 @@ Status Candidate::Advance() {
   if (stage_ == Stage::kShakingHands) {
     TFR_RETURN_IF_ERROR(handshake_.Advance(socket_.get()));
     if (!handshake_.done()) return Status::Ok();
-    stage_ = !local_ ? Stage::kDone : outgoing_ ? Stage::kPassingMemory : Stage::kReceivingMemory;
+    stage_ = outgoing_ ? Stage::kConfirming : Stage::kAwaitingConfirmation;
+    if (!outgoing_) expiry_ = Deadline(kConfirmPatience);
   }
-  if (stage_ == Stage::kPassingMemory) return PassMemory();
-  if (stage_ == Stage::kReceivingMemory) return ReceiveMemory();
+  if (stage_ == Stage::kConfirming) return Confirm();
+  if (stage_ == Stage::kAwaitingConfirmation) return AwaitConfirmation();
+  return Status::Ok();
+}
+
+Status Candidate::Confirm() {
+  if (local_) {
+    TFR_RETURN_IF_ERROR(PassMemory());
+  } else if (send(socket_.get(), &kConfirmation, 1, MSG_NOSIGNAL) != 1) {
+    // There is room for a byte; failing, the other end has closed.
+    return ErrnoStatus("confirming the connection");
+  }
+  stage_ = Stage::kDone;
   return Status::Ok();
 }
 
@@ -51,7 +70,18 @@ Status Candidate::PassMemory() {
   if (!rings.ok()) return rings.status();
   TFR_RETURN_IF_ERROR(SendFd(socket_.get(), rings.value()->fd()));
   rings_ = std::move(rings.value());
-  stage_ = Stage::kDone;
+  return Status::Ok();
+}
+
+Status Candidate::AwaitConfirmation() {
+  if (local_) return ReceiveMemory();
+  char byte = 0;
+  const ssize_t got = recv(socket_.get(), &byte, 1, 0);
+  if (got == 1 && byte == kConfirmation) {
+    stage_ = Stage::kDone;
+  } else if (got >= 0 || (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)) {
+    return {Code::kIo, "the caller has given up"};
+  }
   return Status::Ok();
 }
 

@@ -35,6 +35,10 @@ class Link {
  public:
   virtual ~Link() = default;
 
+  // Data is expected from the peer, or will be sent: makes the connection, if there is none.
+  // Sending does so by itself.
+  virtual void Call() {}
+
   // Whether a data frame of `bytes` (at most kMaxFrameBytes) is taken now.
   virtual bool CanSend(size_t bytes) const = 0;
 

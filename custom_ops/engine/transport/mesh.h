@@ -1,5 +1,8 @@
 // All links of one rank, and the one place where its progress thread sleeps.
 //
+// In the beginning a rank is connected to its neighbours alone (overlay.h). All other
+// connections are made when they are first used, by either side, from within Poll.
+//
 // One thread at a time moves bytes: the driver. The progress thread may sleep meanwhile,
 // so that whoever waits for an operation can drive and need not be woken.
 #pragma once
@@ -24,15 +27,15 @@ struct MeshOptions {
   std::string secret;      // HMAC key of the handshakes
   // Address to listen on and to tell the others; empty: Store::local_address().
   std::string listen_address;
-  Duration timeout{120000};         // for all links to be up
+  Duration timeout{120000};         // to meet the others; later, for a connection to be made
   size_t ring_bytes = 1024 * 1024;  // shared-memory ring, each way, each pair
 };
 
 class Mesh {
  public:
-  // Meets the other ranks in the store and connects to each of them: shared memory where
-  // host ids are equal, TCP elsewhere. Every rank must call it; the error of a timeout
-  // names the ranks that are missing.
+  // Meets the other ranks in the store and connects to the neighbours: shared memory where
+  // host ids are equal, TCP elsewhere. Every rank must call it, and none returns before all
+  // are connected; the error of a timeout names the ranks that are missing.
   static Result<std::unique_ptr<Mesh>> Connect(const MeshOptions& options, Store& store);
   virtual ~Mesh() = default;
 
@@ -40,7 +43,18 @@ class Mesh {
   virtual int size() const = 0;
   // By rank: a number of its host, the same on all ranks.
   virtual const std::vector<int>& hosts() const = 0;
-  virtual Link& link(int peer) = 0;  // peer != rank()
+
+  // peer != rank(). Valid as long as the mesh, whether there is a connection yet or not; the
+  // object may be another one when there is. If a connection can't be made within the
+  // timeout, OnClosed says why, as for one that has gone.
+  virtual Link& link(int peer) = 0;
+
+  // The ranks connected from the start. They stay so until one of both goes.
+  virtual const std::vector<int>& neighbours() const = 0;
+  // Whether there is a connection to the rank, or one on its way.
+  virtual bool in_touch(int peer) const = 0;
+  // The rank has left: there will be no connection to it any more.
+  virtual void Dismiss(int peer) = 0;
 
   // Moves bytes on every link and hands frames to `sink`; true when anything moved.
   // A bounded amount per link and call, so that no link starves another.

@@ -1,10 +1,11 @@
-// Connecting a mesh among strangers, impostors and missing ranks.
-#include "transport/assembly.h"
+// Coming together among strangers, impostors and missing ranks.
+#include "transport/meeting.h"
 
 #include <poll.h>
 #include <sys/socket.h>
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -25,14 +26,6 @@ namespace test {
 namespace {
 
 constexpr Duration kLong{60000};
-
-PeerAddress AddressOf(Store& store, int rank) {
-  auto bytes = store.Get("gen0/mesh/" + std::to_string(rank), kLong);
-  EXPECT_OK(bytes);
-  auto address = PeerAddress::Decode(bytes.value());
-  EXPECT_OK(address);
-  return address.value();
-}
 
 Fd Dial(const PeerAddress& address, bool local) {
   auto fd = local ? StartConnectUnix(address.unix_name)
@@ -81,7 +74,7 @@ void ConnectAndGreet(const MeshOptions& options, Store& store) {
   ExpectConnected(*mesh.value());
 }
 
-TEST_EACH(AssemblyMeetsInATcpStore, MeshCases()) {
+TEST_EACH(MeetingMeetsInATcpStore, MeshCases()) {
   auto server = StoreServer::Start("127.0.0.1", 0, "secret");
   ASSERT_OK(server);
   RunRanks(param.size, [&](int rank) {
@@ -91,7 +84,7 @@ TEST_EACH(AssemblyMeetsInATcpStore, MeshCases()) {
   });
 }
 
-TEST_EACH(AssemblySpeaksIpv6, MeshCases({3})) {
+TEST_EACH(MeetingSpeaksIpv6, MeshCases({3})) {
   auto server = StoreServer::Start("::1", 0, "secret");
   if (!server.ok()) {
     EXPECT_CONTAINS(server.status().message(), "[::1]:0");  // this host has no IPv6
@@ -106,7 +99,7 @@ TEST_EACH(AssemblySpeaksIpv6, MeshCases({3})) {
 }
 
 // Again and again in one store, even without a new generation.
-TEST_EACH(AssemblyCanBeRepeated, MeshCases({3})) {
+TEST_EACH(MeetingCanBeRepeated, MeshCases({3})) {
   HashStore store;
   RunRanks(param.size, [&](int rank) {
     for (int64_t round = 0; round < 30; ++round) {
@@ -117,58 +110,63 @@ TEST_EACH(AssemblyCanBeRepeated, MeshCases({3})) {
   });
 }
 
-TEST_EACH(AssemblyLeavesNothingInTheStore, MeshCases({3})) {
-  HashStore store;
-  RunRanks(param.size, [&](int rank) { ConnectAndGreet(OptionsOf(param, rank), store); });
-  for (int rank = 0; rank < param.size; ++rank) {
-    EXPECT_CODE(store.Get("gen0/mesh/" + std::to_string(rank), Duration(0)), Code::kTimeout);
+// Lets one rank do something between learning the addresses and connecting.
+class InterruptedStore : public HashStore {
+ public:
+  InterruptedStore(int rank, std::function<void(const std::vector<PeerAddress>&)> interrupt)
+      : rank_(rank), interrupt_(std::move(interrupt)) {}
+
+  Result<std::vector<std::string>> Gather(const std::string& key, int rank, int size,
+                                          const std::string& value, Duration timeout) override {
+    auto values = HashStore::Gather(key, rank, size, value, timeout);
+    if (!values.ok() || rank != rank_ || value.empty()) return values;
+    std::vector<PeerAddress> addresses;
+    for (const std::string& bytes : values.value()) {
+      addresses.push_back(PeerAddress::Decode(bytes).value());
+    }
+    interrupt_(addresses);
+    return values;
   }
-}
 
-TEST_EACH(AssemblyIsNotHeldUpByStrangers, MeshCases({3})) {
-  HashStore store;
-  RunRanks(param.size, [&](int rank) {
-    if (rank == param.size - 1) {
-      // Before the last rank comes, strangers are at every door of the others.
-      std::vector<Fd> silent;
-      for (int peer = 0; peer < rank; ++peer) {
-        const PeerAddress address = AddressOf(store, peer);
-        for (const bool local : {false, true}) {
-          for (int i = 0; i < 100; ++i) silent.push_back(Dial(address, local));
-          SendText(Dial(address, local), "GET / HTTP/1.0\r\n\r\n");
-          SendText(Dial(address, local), std::string(100000, 'T'));
-          SendText(Dial(address, local), "TFRG" + std::string(200, '\1'));
-        }
-      }
-      ConnectAndGreet(OptionsOf(param, rank), store);
-      return;
-    }
-    ConnectAndGreet(OptionsOf(param, rank), store);
-  });
-}
+ private:
+  const int rank_;
+  const std::function<void(const std::vector<PeerAddress>&)> interrupt_;
+};
 
-TEST_EACH(AssemblyRefusesImpostors, MeshCases({2})) {
-  HashStore store;
-  RunRanks(param.size, [&](int rank) {
-    if (rank == 1) {
-      const PeerAddress address = AddressOf(store, 0);
-      Identity generation = Caller(1, 2);
-      generation.generation = 1;
-      Identity target = Caller(1, 2);
-      target.target = 1;
+TEST_EACH(MeetingIsNotHeldUpByStrangers, MeshCases({3})) {
+  std::vector<Fd> silent;
+  InterruptedStore store(2, [&](const std::vector<PeerAddress>& addresses) {
+    for (const PeerAddress& address : addresses) {
       for (const bool local : {false, true}) {
-        EXPECT_CODE(Introduce(Dial(address, local), "guess", Caller(1, 2)), Code::kUnauthenticated);
-        for (const Identity& wrong :
-             {generation, target, Caller(1, 3), Caller(2, 2), Caller(0, 2), Caller(-1, 2)}) {
-          EXPECT_CODE(Introduce(Dial(address, local), "the secret", wrong), Code::kInvalidArgument);
-        }
+        for (int i = 0; i < 100; ++i) silent.push_back(Dial(address, local));
+        SendText(Dial(address, local), "GET / HTTP/1.0\r\n\r\n");
+        SendText(Dial(address, local), std::string(100000, 'T'));
+        SendText(Dial(address, local), "TFRG" + std::string(200, '\1'));
       }
     }
-    ConnectAndGreet(OptionsOf(param, rank), store);
   });
+  RunRanks(param.size, [&](int rank) { ConnectAndGreet(OptionsOf(param, rank), store); });
 }
 
-TEST_EACH(AssemblyFailsAtOnceWithAWrongSecret, MeshCases({2})) {
+TEST_EACH(MeetingRefusesImpostors, MeshCases({2})) {
+  InterruptedStore store(1, [](const std::vector<PeerAddress>& addresses) {
+    Identity generation = Caller(1, 2);
+    generation.generation = 1;
+    Identity target = Caller(1, 2);
+    target.target = 1;
+    for (const bool local : {false, true}) {
+      const PeerAddress& address = addresses[0];
+      EXPECT_CODE(Introduce(Dial(address, local), "guess", Caller(1, 2)), Code::kUnauthenticated);
+      for (const Identity& wrong :
+           {generation, target, Caller(1, 3), Caller(2, 2), Caller(0, 2), Caller(-1, 2)}) {
+        EXPECT_CODE(Introduce(Dial(address, local), "the secret", wrong), Code::kInvalidArgument);
+      }
+    }
+  });
+  RunRanks(param.size, [&](int rank) { ConnectAndGreet(OptionsOf(param, rank), store); });
+}
+
+TEST_EACH(MeetingFailsAtOnceWithAWrongSecret, MeshCases({2})) {
   HashStore store;
   RunRanks(param.size, [&](int rank) {
     MeshOptions options = OptionsOf(param, rank);
@@ -177,44 +175,59 @@ TEST_EACH(AssemblyFailsAtOnceWithAWrongSecret, MeshCases({2})) {
       const auto mesh = Mesh::Connect(options, store);
       EXPECT_CODE(mesh, Code::kUnauthenticated);
       EXPECT_CONTAINS(mesh.status().message(), "rank 1: connecting to rank 0");
-      options.secret = "the secret";  // so that rank 0 need not wait for its timeout
+    } else {
+      options.timeout = Duration(2000);
+      EXPECT_CODE(Mesh::Connect(options, store), Code::kTimeout);
     }
-    ConnectAndGreet(options, store);
   });
 }
 
-TEST_EACH(AssemblyRefusesASecondProcessWithARank, MeshCases({3})) {
+TEST_EACH(MeetingRefusesASecondProcessWithARank, MeshCases({3})) {
   HashStore store;
   std::atomic<bool> refused{false};
   RunRanks(param.size, [&](int thread) {
-    if (thread == 2) {
-      // Rank 1 has been let in by rank 0 once its own address is there.
-      AddressOf(store, 1);
-      const auto mesh = Mesh::Connect(OptionsOf(param, 1), store);
+    // Rank 1 waits for rank 2, which tries to be rank 1 at first.
+    while (thread == 2 && !refused.load()) {
+      MeshOptions options = OptionsOf(param, 1);
+      options.timeout = Duration(20);
+      const auto mesh = Mesh::Connect(options, store);
+      ASSERT_FALSE(mesh.ok());
+      if (mesh.status().code() == Code::kTimeout) continue;  // it came first
       EXPECT_CODE(mesh, Code::kInvalidArgument);
       EXPECT_CONTAINS(mesh.status().message(), "another process is rank 1 already");
       refused.store(true);
+    }
+    while (thread == 1) {  // also when it was refused, since rank 2 was quicker
+      auto mesh = Mesh::Connect(OptionsOf(param, 1), store);
+      if (!mesh.ok()) continue;
+      ExpectConnected(*mesh.value());
+      return;
     }
     ConnectAndGreet(OptionsOf(param, thread), store);
   });
   EXPECT_TRUE(refused.load());
 }
 
-TEST_EACH(AssemblyTakesARankThatStartsAgain, MeshCases({3})) {
-  HashStore store;
-  RunRanks(param.size, [&](int rank) {
+TEST(MeetingTakesARankThatStartsAgain) {
+  auto server = StoreServer::Start("127.0.0.1", 0, "secret");
+  ASSERT_OK(server);
+  const int port = server.value()->port();
+  RunRanks(3, [&](int rank) {
+    auto store = TcpStore::Connect("127.0.0.1", port, "secret", kLong);
+    ASSERT_OK(store);
     if (rank == 1) {
-      // Its first process has been let in by rank 0, and dies.
-      const PeerAddress address = AddressOf(store, 0);
-      const bool local = param.transport != Transport::kTcp;
-      const Fd fd = Dial(address, local);
-      EXPECT_OK(Introduce(fd, "the secret", Caller(1, 3)));
+      // Its first process gives up, or dies, before all are there.
+      MeshOptions options = OptionsOf({Transport::kShm, 3}, rank);
+      options.timeout = Duration(1);
+      EXPECT_FALSE(Mesh::Connect(options, *store.value()).ok());
+      store = TcpStore::Connect("127.0.0.1", port, "secret", kLong);
     }
-    ConnectAndGreet(OptionsOf(param, rank), store);
+    if (rank == 2) std::this_thread::sleep_for(Duration(200));
+    ConnectAndGreet(OptionsOf({Transport::kShm, 3}, rank), *store.value());
   });
 }
 
-TEST_EACH(AssemblyNamesTheRanksThatAreMissing, MeshCases({4})) {
+TEST_EACH(MeetingNamesTheRanksThatAreMissing, MeshCases({4})) {
   HashStore store;
   RunRanks(2, [&](int thread) {
     const int rank = thread * 2;  // 0 and 2
@@ -227,7 +240,7 @@ TEST_EACH(AssemblyNamesTheRanksThatAreMissing, MeshCases({4})) {
   });
 }
 
-TEST(AssemblyNamesTheAddressThatDoesNotAnswer) {
+TEST(MeetingNamesTheAddressThatDoesNotAnswer) {
   HashStore store;
   auto listener = ListenTcp("127.0.0.1", 0);
   ASSERT_OK(listener);
@@ -236,15 +249,49 @@ TEST(AssemblyNamesTheAddressThatDoesNotAnswer) {
   address.address = "127.0.0.1";
   address.port = static_cast<uint16_t>(LocalPort(listener.value().get()).value());
   listener.value().Reset();
-  EXPECT_OK(store.Set("gen0/mesh/0", address.Encode()));
-  MeshOptions options = OptionsOf({Transport::kTcp, 2}, 1);
-  options.timeout = Duration(300);
-  const auto mesh = Mesh::Connect(options, store);
-  EXPECT_CODE(mesh, Code::kTimeout);
-  EXPECT_CONTAINS(mesh.status().message(), "rank 0 (");
+  RunRanks(2, [&](int rank) {
+    if (rank == 0) {
+      EXPECT_OK(store.Gather("gen0/addresses", 0, 2, address.Encode(), kLong));
+      return;
+    }
+    MeshOptions options = OptionsOf({Transport::kTcp, 2}, 1);
+    options.timeout = Duration(300);
+    const auto mesh = Mesh::Connect(options, store);
+    EXPECT_CODE(mesh, Code::kTimeout);
+    EXPECT_CONTAINS(mesh.status().message(),
+                    "rank 1: after 0.3 s there is no connection to rank 0");
+    EXPECT_CONTAINS(mesh.status().message(), "127.0.0.1:" + std::to_string(address.port));
+  });
 }
 
-TEST(AssemblyRefusesANumberThatIsNoRank) {
+// Rank 2 dies when rank 0 has let it in; nobody need wait for the timeout.
+TEST(MeetingEndsWhenARankGoesBeforeAllAreConnected) {
+  HashStore store;
+  const MeshCase param{Transport::kTcp, 4};
+  RunRanks(4, [&](int rank) {
+    MeshOptions options = OptionsOf(param, rank);
+    if (rank == 0) {
+      const auto mesh = Mesh::Connect(options, store);
+      EXPECT_CODE(mesh, Code::kPeerLost);
+      EXPECT_CONTAINS(mesh.status().message(), "rank 2 has gone before all ranks were connected");
+    } else if (rank == 1) {
+      options.timeout = Duration(500);
+      EXPECT_FALSE(Mesh::Connect(options, store).ok());
+    } else {
+      auto listeners = Listeners::Open(options, store);
+      ASSERT_OK(listeners);
+      const std::string own = listeners.value().address.Encode();
+      auto values = store.Gather("gen0/addresses", rank, 4, own, kLong);
+      ASSERT_OK(values);
+      if (rank == 3) return;
+      const Fd fd = Dial(PeerAddress::Decode(values.value()[0]).value(), false);
+      EXPECT_OK(Introduce(fd, "the secret", Caller(2, 4)));
+      SendText(fd, "C");
+    }
+  });
+}
+
+TEST(MeetingRefusesANumberThatIsNoRank) {
   HashStore store;
   for (const auto& [rank, size] : {std::pair(2, 2), std::pair(-1, 2), std::pair(0, 0)}) {
     MeshOptions options;
@@ -254,7 +301,7 @@ TEST(AssemblyRefusesANumberThatIsNoRank) {
   }
 }
 
-TEST(AssemblyFailsWhenTheStoreIsGone) {
+TEST(MeetingFailsWhenTheStoreIsGone) {
   auto server = StoreServer::Start("127.0.0.1", 0, "secret");
   ASSERT_OK(server);
   auto store = TcpStore::Connect("127.0.0.1", server.value()->port(), "secret", kLong);
