@@ -30,12 +30,13 @@ def check_reductions() -> list[str]:
 
     import tfring
     from tfring import arrays
+    from tfring.reduce_op import ReduceOp
 
     hashes = []
     for dtype in arrays.DTYPES:
         for count in [*SIZES, *([LARGE] if dtype in LARGE_TYPES else [])]:
             inputs = [whole_numbers(rank, count, dtype) for rank in range(tfring.size())]
-            op = tfring.ReduceOp.MAX if dtype == "bool" else tfring.ReduceOp.SUM
+            op = ReduceOp.MAX if dtype == "bool" else ReduceOp.SUM
             [result] = arrays.allreduce_arrays(
                 [inputs[tfring.rank()]], op=op, name=f"{dtype}/{count}"
             )
@@ -47,7 +48,7 @@ def check_reductions() -> list[str]:
     for dtype in ("float16", "bfloat16", "float32"):
         values = np.random.default_rng(tfring.rank()).normal(size=100_001)
         array = values.astype(whole_numbers(0, 1, dtype).dtype)
-        [result] = arrays.allreduce_arrays([array], op=tfring.ReduceOp.SUM, name=f"random/{dtype}")
+        [result] = arrays.allreduce_arrays([array], op=ReduceOp.SUM, name=f"random/{dtype}")
         hashes.append(hashlib.sha256(result.tobytes()).hexdigest())
     return hashes
 
@@ -92,8 +93,8 @@ def reduce_and_read_counter(count: int) -> int:
     """Bytes that this rank has sent to ranks of other hosts, by the kernel's count."""
     import numpy as np
 
-    import tfring
     from tfring import arrays
+    from tfring.reduce_op import ReduceOp
 
     def sent() -> int:
         with open("/proc/self/net/dev", encoding="utf-8") as lines:
@@ -102,7 +103,7 @@ def reduce_and_read_counter(count: int) -> int:
 
     arrays.allreduce_arrays([np.ones(8, np.float32)], name="first")
     before = sent()
-    arrays.allreduce_arrays([np.ones(count, np.float32)], op=tfring.ReduceOp.SUM, name="large")
+    arrays.allreduce_arrays([np.ones(count, np.float32)], op=ReduceOp.SUM, name="large")
     arrays.barrier(name="last")
     return sent() - before
 

@@ -15,13 +15,14 @@ def reduce_some(rounds: int, count: int) -> None:
 
     import tfring
     from tfring import arrays
+    from tfring.reduce_op import ReduceOp
 
     total = sum(range(1, tfring.size() + 1))
     for number in range(rounds):
         for size in (10, count):
             [result] = arrays.allreduce_arrays(
                 [np.full(size, tfring.rank() + 1, np.float32)],
-                op=tfring.ReduceOp.SUM,
+                op=ReduceOp.SUM,
                 name=f"{size}/{number % 2}",
             )
             assert (result == total).all()
