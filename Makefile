@@ -66,12 +66,13 @@ bench: $(VENV)/.native  ## Measure allreduce against memcpy and other libraries
 # ---- Tests ----------------------------------------------------------------------------
 
 .PHONY: test
-test:  ## Lint, C++ tests, Python tests, multi-process tests, in this order
+test:  ## Lint, C++ tests, Python tests, multi-process and network tests, in this order
 	rm -rf $(RESULTS)
 	$(MAKE) --no-print-directory lint
 	$(MAKE) --no-print-directory test-cc
 	$(MAKE) --no-print-directory test-python
 	$(MAKE) --no-print-directory test-parallel
+	$(MAKE) --no-print-directory test-network
 	@$(BIN)/python tests/harness/summary.py $(RESULTS)
 
 .PHONY: test-python
@@ -81,6 +82,14 @@ test-python: $(VENV)/.dev $(VENV)/.native  ## Tests of single modules, in one pr
 .PHONY: test-parallel
 test-parallel: $(VENV)/.dev $(VENV)/.native  ## Tests on several processes (RANKS=2)
 	$(call PYTEST,parallel-$(RANKS)) tests/parallel --ranks $(RANKS)
+
+# They need a fifth of it.
+NETWORK_TESTS_LIMIT_S := 170
+
+.PHONY: test-network
+test-network: $(VENV)/.dev $(VENV)/.native  ## Tests on several hosts, which are network namespaces (needs root)
+	mkdir -p $(RESULTS)
+	timeout -k 10 $(NETWORK_TESTS_LIMIT_S) $(BIN)/pytest --junitxml=$(RESULTS)/network.xml tests/network
 
 # The pattern catches the numbers only: the named targets are explicit rules.
 .PHONY: FORCE
