@@ -30,7 +30,8 @@ AllreduceAlgorithm ChooseAllreduceAlgorithm(const AllreduceShape& shape,
                                             const AlgorithmThresholds& thresholds) {
   using Algorithm = AllreduceAlgorithm;
   const HostMap& hosts = shape.hosts;
-  const bool small = shape.bytes <= thresholds.small_allreduce_bytes;
+  const bool small = shape.bytes <= (hosts.hosts() == 2 ? thresholds.small_between_two_hosts_bytes
+                                                        : thresholds.small_allreduce_bytes);
   const bool half = IsHalf(shape.dtype);
   if (hosts.size() == 1) return Algorithm::kCopy;
   const bool layered = hosts.layered();

@@ -16,9 +16,10 @@ namespace tfring {
 
 // Where one algorithm takes over from another. Equal on all ranks.
 struct AlgorithmThresholds {
-  size_t small_allreduce_bytes = 16 * 1024;  // up to here message delays matter most
-  int max_exchange_ranks = 8;                // or hosts, where leaders exchange
-  size_t min_ring_part_bytes = 64 * 1024;    // of a rank, or of a host's rank in its column
+  size_t small_allreduce_bytes = 16 * 1024;          // up to here message delays matter most
+  size_t small_between_two_hosts_bytes = 64 * 1024;  // likewise: an exchange sends no more
+  int max_exchange_ranks = 8;                        // or hosts, where leaders exchange
+  size_t min_ring_part_bytes = 64 * 1024;            // of a rank, or of a host's rank in its column
   size_t max_binomial_bytes_per_rank = 128 * 1024;
   size_t small_allgather_bytes = 64 * 1024;
 };
@@ -35,7 +36,8 @@ struct AlgorithmThresholds {
 // The second of two is for several hosts of which one has several ranks; the first line then
 // counts hosts.
 //
-// One message delay costs more than copying a small buffer a few times. On one host every pair
+// One message delay costs more than copying a small buffer a few times; and between two hosts an
+// exchange sends no more bytes than other algorithms. On one host every pair
 // of ranks has its own memory, so direct sends are best; over a network a ring crosses each
 // connection least, once its 2 (size - 1) delays are small against the transfer. With several
 // ranks on a host as little as possible crosses its connection. Half types stay with the

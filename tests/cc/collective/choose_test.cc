@@ -41,6 +41,9 @@ std::vector<ChoiceCase> ChoiceCases() {
       {DType::kFloat32, 16 * kKiB + 4, Hosts(1, 2), A::kDirect},
       {DType::kFloat32, 1 << 30, Hosts(1, 33), A::kDirect},
       {DType::kFloat32, 100 * kKiB, Hosts(2, 1), A::kHierarchicalDirect},
+      {DType::kFloat32, 64 * kKiB, Hosts(2, 1), A::kExchange},
+      {DType::kBFloat16, 64 * kKiB, Hosts(2, 3), A::kLeadersExchange},
+      {DType::kFloat32, 64 * kKiB, Hosts(3, 1), A::kHierarchicalDirect},
       {DType::kFloat32, 128 * kKiB, Hosts(2, 1), A::kRing},
       {DType::kFloat32, 1 << 30, Hosts(7, 1), A::kRing},
       {DType::kBFloat16, 1 << 30, Hosts(7, 1), A::kHierarchicalDirect},
@@ -61,7 +64,8 @@ TEST_EACH(AllreduceAlgorithmIsChosenAsDocumented, ChoiceCases()) {
 
 TEST(ThresholdsCanBeOverridden) {
   AlgorithmThresholds thresholds;
-  thresholds.small_allreduce_bytes = 100;
+  thresholds.small_allreduce_bytes = 200;
+  thresholds.small_between_two_hosts_bytes = 100;
   thresholds.max_exchange_ranks = 2;
   thresholds.min_ring_part_bytes = 1000;
   const HostMap two = Hosts(2, 1);
