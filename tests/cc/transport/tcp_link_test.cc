@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/deadline.h"
 #include "base/socket.h"
 #include "test.h"
 #include "transport/ranks.h"
@@ -169,6 +170,44 @@ TEST(TcpLinkSendsFramesOfThousandsOfPieces) {
   }
   EXPECT_EQ(completed, 1u);
   EXPECT_TRUE(all == Frame(DataHeader(payload.size()), payload));
+}
+
+// A connection over the loopback device; unix sockets know no low-water mark.
+struct TcpWire : Wire {
+  TcpWire() {
+    Fd listener = std::move(ListenTcp("127.0.0.1", 0).value());
+    const Deadline deadline(Duration(10000));
+    Fd near =
+        std::move(ConnectTcp("127.0.0.1", LocalPort(listener.get()).value(), deadline).value());
+    EXPECT_OK(WaitForEvent(listener.get(), POLLIN, deadline));
+    far = std::move(Accept(listener.get()).value());
+    link = std::make_unique<TcpLink>(1, std::move(near));
+    EXPECT_OK(link->Attach(poller.get(), 0));
+  }
+};
+
+TEST(TcpLinkIsNotWokenForEveryPacketOfALargePayload) {
+  TcpWire wire;
+  Recorder recorder;
+  const std::string payload = Pattern(200000, 6);
+  const std::string frame = Frame(DataHeader(payload.size()), payload);
+  const auto wait = [&] { return wire.poller->Wait(std::chrono::milliseconds(50)).count; };
+  wire.Put(frame.substr(0, 1000));
+  while (recorder.frames.empty() && wait() > 0) wire.Poll(recorder);
+  wire.Put(frame.substr(1000, 1000));
+  EXPECT_EQ(wait(), 0) << "for a few bytes more";
+  wire.Put(frame.substr(2000));
+  // And a small one right behind it.
+  wire.Put(Frame(ControlHeader(3), "end"));
+  while (recorder.frames.size() < 2) {
+    ASSERT_TRUE(wire.poller->Wait(std::chrono::milliseconds(10000)).count > 0);
+    while (wire.Poll(recorder)) {
+    }
+  }
+  EXPECT_TRUE(recorder.frames[0].payload == payload);
+  EXPECT_EQ(recorder.frames[1].payload, "end");
+  wire.Put(Frame(ControlHeader(1), "x"));
+  EXPECT_TRUE(wire.poller->Wait(std::chrono::milliseconds(10000)).count > 0);
 }
 
 TEST(TcpLinkDeliversWhatCameBeforeTheEnd) {

@@ -12,6 +12,10 @@ namespace {
 
 constexpr int kFramesPerPoll = 4;
 constexpr size_t kPayloadAlign = 64;
+// Of a payload's rest; a socket is read again when so much is there. Below the least it is not
+// worth telling the kernel.
+constexpr size_t kMostLowWater = 64 * 1024;
+constexpr size_t kLeastLowWater = 16 * 1024;
 constexpr size_t kMostPieces = 256;  // per system call; the kernel's limit is 1024
 
 }  // namespace
@@ -175,6 +179,7 @@ bool TcpLink::Poll(FrameSink& sink) {
       return true;
     }
   }
+  if (!readable_) SetLowWater();
   if (!send_error_.ok()) {
     if (readable_) return true;
     Fail(sink, send_error_);
@@ -210,6 +215,16 @@ TcpLink::Received TcpLink::ReceiveSome(Status* why) {
   payload_got_ += of_payload;
   partial_got_ += bytes - of_payload;
   return Received::kSome;
+}
+
+void TcpLink::SetLowWater() {
+  size_t wanted = has_header_ ? std::min(header_.bytes - payload_got_, kMostLowWater) : 1;
+  if (wanted < kLeastLowWater) wanted = 1;
+  if (wanted == low_water_) return;
+  low_water_ = wanted;
+  const int value = static_cast<int>(wanted);
+  // Should it fail, the socket is read more often than need be.
+  setsockopt(socket_.get(), SOL_SOCKET, SO_RCVLOWAT, &value, sizeof(value));
 }
 
 bool TcpLink::Deliver(FrameSink& sink, Status* violation) {

@@ -64,6 +64,8 @@ class TcpLink : public MeshLink {
 
   enum class Received { kNothing, kSome, kEnd };
   Received ReceiveSome(Status* why);
+  // A frame is of use when it is complete: the poller need not tell of every packet.
+  void SetLowWater();
   // Hands on the frame that is complete; false when there is none.
   bool Deliver(FrameSink& sink, Status* violation);
   void Fail(FrameSink& sink, const Status& why);
@@ -90,6 +92,7 @@ class TcpLink : public MeshLink {
   bool has_header_ = false;
   std::unique_ptr<uint8_t, FreeMemory> payload_;  // kMaxFrameBytes
   size_t payload_got_ = 0;
+  size_t low_water_ = 1;  // SO_RCVLOWAT
   bool closed_ = false;
 };
 
