@@ -21,7 +21,7 @@ from pathlib import Path
 
 from benchmarks import charts
 from benchmarks.group import Group, GroupError
-from benchmarks.network_launch import Placement
+from benchmarks.network_launch import Loopback, Placement
 from benchmarks.provenance import provenance
 from benchmarks.report import RESULTS, Report, Table, milliseconds, significant
 from benchmarks.rounds import FULL, NORMAL, QUICK, Contestant, Effort, measure
@@ -46,8 +46,11 @@ class Setting:
     per_host: int
     rate: float
     delay: float
+    loopback: bool = False
 
     def __str__(self) -> str:
+        if self.loopback:
+            return f"{self.hosts} hosts x {self.per_host} in name, over loopback"
         rate = f"{self.rate:g} Mbit/s" if self.rate else "no limit"
         delay = f"{self.delay:g} us" if self.delay else "bridge"
         return f"{self.hosts} hosts x {self.per_host}, {rate}, {delay}"
@@ -57,8 +60,13 @@ class Setting:
 def running(setting: Setting, engines: Sequence[str]) -> Iterator[dict[str, Group]]:
     """The groups of these engines on such hosts, by name; those missing are named."""
     groups: dict[str, Group] = {}
+    made = (
+        Loopback(setting.hosts)
+        if setting.loopback
+        else Hosts(setting.hosts, rate_mbit=setting.rate, delay_us=setting.delay)
+    )
     with (
-        Hosts(setting.hosts, rate_mbit=setting.rate, delay_us=setting.delay) as hosts,
+        made as hosts,
         tempfile.TemporaryDirectory(prefix="bench-") as directory,
     ):
         placement = Placement(hosts, setting.per_host)
@@ -141,6 +149,9 @@ def arguments(given: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--output", type=Path, default=RESULTS, help="directory of the results")
     parser.add_argument("--name", default="network", help="of the files there")
+    parser.add_argument(
+        "--loopback", action="store_true", help="over the loopback device, without hosts"
+    )
     effort = parser.add_mutually_exclusive_group()
     effort.add_argument("--quick", dest="effort", action="store_const", const=QUICK)
     effort.add_argument("--full", dest="effort", action="store_const", const=FULL)
@@ -149,7 +160,9 @@ def arguments(given: Sequence[str] | None) -> argparse.Namespace:
 
 def main(given: Sequence[str] | None = None) -> int:
     options = arguments(given)
-    if reason := why_not() or (why_no_switch() if any(options.delays) else ""):
+    if options.loopback:
+        options.rates, options.delays = [0], [0]
+    elif reason := why_not() or (why_no_switch() if any(options.delays) else ""):
         print(f"can't be measured here: {reason}", file=sys.stderr)
         return 1
     report = Report("Between hosts", provenance())
@@ -158,7 +171,7 @@ def main(given: Sequence[str] | None = None) -> int:
     for values in itertools.product(
         *(options.hosts, options.per_host, options.rates, options.delays)
     ):
-        setting = Setting(*values)
+        setting = Setting(*values, options.loopback)
         try:
             found = measure_setting(setting, options.engines, options.sizes, options.dtype, effort)
         except GroupError as error:

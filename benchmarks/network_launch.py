@@ -4,12 +4,39 @@ from __future__ import annotations
 
 import secrets
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.launch import Command, Launch, _lacks, mpirun
 from tests.network.hosts import Hosts
 
 STORE_PORT = 7900
+
+
+class Loopback:
+    """Stands for `Hosts` where all is done over this machine's loopback device.
+
+    Args:
+        count: Number of hosts that there seem to be.
+    """
+
+    device = "lo"
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+
+    def address(self, host: int) -> str:
+        return "127.0.0.1"
+
+    def command(self, host: int, command: Sequence[str]) -> list[str]:
+        """What runs `command` on a host."""
+        return list(command)
+
+    def __enter__(self) -> Loopback:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        pass
 
 
 class Placement:
@@ -20,8 +47,9 @@ class Placement:
         per_host: Ranks of each host.
     """
 
-    def __init__(self, hosts: Hosts, per_host: int) -> None:
+    def __init__(self, hosts: Hosts | Loopback, per_host: int) -> None:
         self.hosts = hosts
+        self.device = hosts.device
         self.per_host = per_host
         self.size = hosts.count * per_host
         self.addresses = [hosts.address(rank // per_host) for rank in range(self.size)]
@@ -30,7 +58,7 @@ class Placement:
         """The engines of these names; LABEL=FOLDER is tfring with that folder's library."""
         no_mpi = _lacks("mpi4py") or ("" if mpirun() else "mpirun not found")
         # gloo would talk to the address that the host's name has.
-        interface = {"GLOO_SOCKET_IFNAME": "eth0"}
+        interface = {"GLOO_SOCKET_IFNAME": self.device}
         known = [
             Launch("tfring", "tfring", "tfring_raw:TfringRaw", self._start_tfring),
             Launch("plain_tcp", "plain TCP", "plain_tcp:PlainTcp", self._start_plain),
@@ -112,15 +140,18 @@ class Placement:
         )
         agent.write_text(f'#!/bin/sh\nhost=$1\nshift\ncase $host in\n{cases}\nesac\nexec "$@"\n')
         agent.chmod(0o755)
-        slots = ",".join(
-            f"{self.hosts.address(h)}:{self.per_host}" for h in range(self.hosts.count)
-        )
+        if isinstance(self.hosts, Loopback):
+            slots = f"localhost:{self.size}"
+        else:
+            slots = ",".join(
+                f"{self.hosts.address(h)}:{self.per_host}" for h in range(self.hosts.count)
+            )
         mca = {
             "plm_rsh_agent": str(agent),
             "btl": "tcp,self",
             "pml": "ob1",
-            "btl_tcp_if_include": "eth0",
-            "oob_tcp_if_include": "eth0",
+            "btl_tcp_if_include": self.device,
+            "oob_tcp_if_include": self.device,
             "orte_keep_fqdn_hostnames": "1",
         }
         command = [str(mpirun()), "--host", slots, "-np", str(size), "--bind-to", "none"]

@@ -65,6 +65,8 @@ class Hosts:
             default where there are some.
     """
 
+    device = "eth0"
+
     def __init__(
         self,
         count: int,
