@@ -59,9 +59,48 @@ demo: $(VENV)/.native  ## Train an image classifier on two processes
 	    $(BIN)/tfringrun -np 2 $(BIN)/python examples/train_image_classifier.py --data digits
 	@echo "To see the curves: $(BIN)/tensorboard --logdir logs"
 
+# ---- Benchmarks -----------------------------------------------------------------------
+
+# The peers have environments of their own: they must not get into tfring's.
+BENCH := build/bench-venv
+HOROVOD := build/horovod-venv
+# Horovod 0.28.1 builds against TensorFlow 2.15, which exists for Python 3.9 to 3.11.
+HOROVOD_PYTHON ?= $(PYTHON)
+# More arguments, such as BENCH_ARGUMENTS='--sections raw --np 2'.
+BENCH_ARGUMENTS ?=
+
+$(BENCH)/.installed: $(VENV)/.native $(PACKAGING)
+	$(PYTHON) -m venv $(BENCH)
+	$(BENCH)/bin/pip install -q -e '.[$(TENSORFLOW),bench]'
+	@touch $@
+
+$(HOROVOD)/.installed: benchmarks/horovod-requirements.txt
+	@$(HOROVOD_PYTHON) -c 'import sys; sys.exit(not (3, 9) <= sys.version_info[:2] <= (3, 11))' \
+	    || { echo "bench-horovod: HOROVOD_PYTHON must be Python 3.9, 3.10 or 3.11" >&2; exit 1; }
+	$(HOROVOD_PYTHON) -m venv $(HOROVOD)
+	$(HOROVOD)/bin/pip install -q -r benchmarks/horovod-requirements.txt
+	PATH="$(abspath $(HOROVOD))/bin:$$PATH" MAKEFLAGS=-j$(JOBS) \
+	HOROVOD_WITH_TENSORFLOW=1 HOROVOD_WITHOUT_PYTORCH=1 HOROVOD_WITHOUT_MXNET=1 \
+	HOROVOD_WITH_MPI=1 HOROVOD_WITH_GLOO=1 \
+	    $(HOROVOD)/bin/pip install -v --no-build-isolation 'horovod==0.28.1' \
+	    > build/horovod.log 2>&1 || { tail -40 build/horovod.log; exit 1; }
+	@touch $@
+
 .PHONY: bench
-bench: $(VENV)/.native  ## Measure allreduce against memcpy and other libraries
-	$(BIN)/python benchmarks/allreduce.py
+bench: $(VENV)/.native $(BENCH)/.installed  ## Measure tfring against its peers: a few minutes
+	$(BENCH)/bin/python -m benchmarks $(BENCH_ARGUMENTS)
+
+.PHONY: bench-full
+bench-full: $(VENV)/.native $(BENCH)/.installed  ## The same with more repetitions
+	$(BENCH)/bin/python -m benchmarks --full $(BENCH_ARGUMENTS)
+
+.PHONY: bench-horovod
+bench-horovod: $(VENV)/.native $(BENCH)/.installed $(HOROVOD)/.installed  ## The same as bench with Horovod, which is built first
+	$(BENCH)/bin/python -m benchmarks --horovod $(HOROVOD)/bin/python $(BENCH_ARGUMENTS)
+
+.PHONY: bench-network
+bench-network: $(VENV)/.native $(BENCH)/.installed  ## Measure allreduce between hosts, which are network namespaces (needs root)
+	$(BENCH)/bin/python -m benchmarks.network $(BENCH_ARGUMENTS)
 
 # ---- Tests ----------------------------------------------------------------------------
 
