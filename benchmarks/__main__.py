@@ -64,7 +64,14 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--check-targets", action="store_true", help="fail when a target has been missed"
     )
-    return parser.parse_args()
+    options = parser.parse_args()
+    known = {one.name for one in launch.all_engines(options.horovod)}
+    unknown = [name for name in options.engines if name not in known]
+    if unknown:
+        parser.error(
+            f"unknown engine {', '.join(unknown)}: expected some of {', '.join(sorted(known))}"
+        )
+    return options
 
 
 def main() -> int:

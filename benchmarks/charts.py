@@ -21,8 +21,9 @@ _COLOURS = {
     "Open MPI": "#1f5fa8",
     "PyTorch gloo": "#e07b00",
     "MultiWorkerMirrored": "#2b8a3e",
-    "Horovod": "#7b3fa0",
-    "alone": "#444444",
+    "Horovod (MPI)": "#7b3fa0",
+    "Horovod (gloo)": "#b07cc6",
+    "independent": "#444444",
     "identity": "#888888",
 }
 _OTHERS = ("#17a2b8", "#b5651d", "#5c940d", "#d6336c", "#495057")

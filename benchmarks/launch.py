@@ -176,6 +176,11 @@ def training_engines() -> list[Launch]:
     ]
 
 
+def all_engines(horovod_python: str | None = None) -> list[Launch]:
+    """Of all sections; one that takes part in several appears as often."""
+    return [*raw_engines(), *op_engines(horovod_python), *training_engines()]
+
+
 def peer_versions(horovod_python: str | None) -> str:
     """Of what is not a Python package of this interpreter: Open MPI, Horovod."""
     found = []
