@@ -20,7 +20,16 @@ COMMAND_LIMIT_S = 300.0
 
 
 class GroupError(RuntimeError):
-    """A group did not start, ended early or reported an error; the message has its output."""
+    """A group did not start, ended early or reported an error; the message has its output.
+
+    Args:
+        name: The group's.
+        what: What happened.
+    """
+
+    def __init__(self, name: str, what: str) -> None:
+        super().__init__(f"{name}: {what}")
+        self.name = name
 
 
 class Group:
@@ -72,12 +81,13 @@ class Group:
         by_rank: dict[int, tuple[socket.socket, Any]] = {}
         while len(by_rank) < self.size:
             if any(process.poll() not in (None, 0) for process in self._processes):
-                raise GroupError(f"{self.name}: ended at its start:\n{self._output()}")
+                raise GroupError(self.name, f"ended at its start:\n{self._output()}")
             if time.monotonic() > deadline:
                 came = sorted(by_rank)
                 raise GroupError(
-                    f"{self.name}: expected {self.size} processes within {START_LIMIT_S:g} s, "
-                    f"ranks {came} came:\n{self._output()}"
+                    self.name,
+                    f"expected {self.size} processes within {START_LIMIT_S:g} s, "
+                    f"ranks {came} came:\n{self._output()}",
                 )
             try:
                 connection, _ = listener.accept()
@@ -110,13 +120,13 @@ class Group:
             for rank, reader in enumerate(self._readers):
                 line = reader.readline()
                 if not line:
-                    raise GroupError(f"{self.name}: rank {rank} died in {do}:\n{self._output()}")
+                    raise GroupError(self.name, f"rank {rank} died in {do}:\n{self._output()}")
                 answer = json.loads(line)
                 if "error" in answer:
-                    raise GroupError(f"{self.name}: rank {rank} in {do}:\n{answer['error']}")
+                    raise GroupError(self.name, f"rank {rank} in {do}:\n{answer['error']}")
                 answers.append(answer["ok"])
         except OSError as error:
-            raise GroupError(f"{self.name}: {do}: {error}:\n{self._output()}") from error
+            raise GroupError(self.name, f"{do}: {error}:\n{self._output()}") from error
         return answers
 
     def prepare(self, key: str, work: Workload) -> None:

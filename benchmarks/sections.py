@@ -12,7 +12,7 @@ from pathlib import Path
 
 from benchmarks import launch
 from benchmarks.findings import Findings
-from benchmarks.group import Group
+from benchmarks.group import Group, GroupError
 from benchmarks.launch import Launch
 from benchmarks.rounds import Contestant, Effort, measure
 from benchmarks.timing import Times, rotated
@@ -23,6 +23,9 @@ RAW, OPS, HALF, TRAINING, IDLE, LATE = "raw", "ops", "half", "training", "idle",
 HALF_BYTES = (MB, 16 * MB, 64 * MB, 256 * MB)
 # How long idle groups are watched, and how late the last rank comes.
 WATCHED_S, LATE_S = 5.0, 1.0
+# Memory that an engine takes at most, in multiples of the tensors; and the engines that take
+# part whatever there is: the yardstick, tfring, and its op.
+COPIES_OF_TENSORS, LEAST_GROUPS = 4, 3
 
 
 @dataclass(frozen=True)
@@ -77,8 +80,44 @@ def _available(launches: list[Launch], plan: Plan, findings: Findings) -> list[L
 
 
 def _works(plan: Plan) -> list[Workload]:
+    """Smaller ones first: memory may run out."""
     lists = [resnet50_gradients(), thousand_small()] if plan.lists else []
-    return [*map(single, plan.bytes), *lists]
+    return sorted([*map(single, plan.bytes), *lists], key=lambda work: work.bytes)
+
+
+def _available_bytes() -> int:
+    lines = Path("/proc/meminfo").read_text().splitlines()
+    return 1024 * int(next(line for line in lines if line.startswith("MemAvailable:")).split()[1])
+
+
+def _make_room(groups: dict[str, Group], work: Workload, size: int, findings: Findings) -> None:
+    """Stops groups, the last ones first, until all others can hold the work's tensors."""
+    each = COPIES_OF_TENSORS * work.bytes * size
+    while len(groups) > LEAST_GROUPS and len(groups) * each > _available_bytes():
+        name, group = groups.popitem()
+        group.stop()
+        findings.left_out[f"{name}: from {work.name}, {size} processes on"] = "not enough memory"
+
+
+def _take_turns(
+    groups: dict[str, Group], work: Workload, size: int, plan: Plan, findings: Findings
+) -> dict[str, Times]:
+    """Measures all groups; a peer's that fails is left out from then on.
+
+    Raises:
+        GroupError: tfring itself failed.
+    """
+    _make_room(groups, work, size, findings)
+    while True:
+        turns = {name: Contestant(group, work) for name, group in groups.items()}
+        try:
+            return measure(turns, plan.effort)
+        except GroupError as error:
+            if error.name.startswith("tfring"):
+                raise
+            where = f"{error.name}: from {work.name}, {size} processes on"
+            findings.left_out[where] = str(error).splitlines()[0]
+            groups.pop(error.name).stop()
 
 
 def _compare(section: str, launches: list[Launch], plan: Plan, findings: Findings) -> None:
@@ -86,8 +125,9 @@ def _compare(section: str, launches: list[Launch], plan: Plan, findings: Finding
         with running(_available(launches, plan, findings), size) as groups:
             for work in _works(plan):
                 say(f"{section}, {size} processes: {work.name}")
-                turns = {name: Contestant(group, work) for name, group in groups.items()}
-                findings.times[section, size, work.name] = measure(turns, plan.effort)
+                findings.times[section, size, work.name] = _take_turns(
+                    groups, work, size, plan, findings
+                )
 
 
 def raw(plan: Plan, findings: Findings) -> None:
