@@ -61,7 +61,7 @@ void Conversations::Begin(Request request, std::shared_ptr<const ProcessSet> set
     operation.Announce();
   }
   name.digest = operation.digest();
-  const Status status = operation.Begin();
+  const Status status = operation.Begin(name.plan);
   if (!status.ok()) {
     Fail(name, status, true);
     return;

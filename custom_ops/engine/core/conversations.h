@@ -89,6 +89,7 @@ class Conversations : public FrameSink {
     std::string name;
     uint32_t next = 0;             // occurrence of the next submission here
     uint32_t digest = 0;           // of the latest submission
+    AllreducePlan plan;            // likewise
     uint32_t finished_digest = 0;  // of the latest that ended here
     std::string finished_text;
     std::unique_ptr<Operation> active;

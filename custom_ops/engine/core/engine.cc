@@ -210,14 +210,14 @@ bool Engine::TakeSubmissions() {
 
 // ---- The progress thread ---------------------------------------------------------------
 
-bool Engine::Turn() {
+bool Engine::Turn(TimePoint* now) {
   bool moved = TakeSubmissions();
   conversations_->BeginPoll();
   moved |= mesh_->Poll(*conversations_);
   moved |= conversations_->Advance();
-  const TimePoint now = Clock::now();
-  conversations_->CheckTime(now);
-  KeepAlive(now);
+  *now = Clock::now();
+  conversations_->CheckTime(*now);
+  KeepAlive(*now);
   return moved;
 }
 
@@ -232,10 +232,10 @@ void Engine::Pause(std::chrono::microseconds idle) const {
 void Engine::DriveUntil(const std::atomic<bool>& done) {
   const bool asleep = mesh_->Disarm();
   visited_ = true;
-  TimePoint idle_since = Clock::now();
+  TimePoint now = Clock::now();
+  TimePoint idle_since = now;
   while (!stopped_ && !done) {
-    const bool moved = Turn();
-    const TimePoint now = Clock::now();
+    const bool moved = Turn(&now);
     if (moved) idle_since = now;
     if (done || now > idle_since + options_.spin) break;
     if (!moved) Pause(std::chrono::duration_cast<std::chrono::microseconds>(now - idle_since));
@@ -265,10 +265,10 @@ void Engine::Run() {
 
 // Drives as long as that moves anything, and a little longer. Returns how long to sleep.
 Duration Engine::Serve() {
-  TimePoint idle_since = Clock::now();
+  TimePoint now = Clock::now();
+  TimePoint idle_since = now;
   while (!stopped_) {
-    const bool moved = Turn();
-    const TimePoint now = Clock::now();
+    const bool moved = Turn(&now);
     if (moved) {
       idle_since = now;
     } else if (conversations_->pending() && now < idle_since + options_.spin) {

@@ -64,7 +64,7 @@ class Engine {
   Engine(const EngineOptions& options, Counters& counters);
   void Run();
   Duration Serve();
-  bool Turn();
+  bool Turn(TimePoint* now);
   bool TryToDrive() { return !driven_.exchange(true); }
   void StopDriving() { driven_ = false; }
   void DriveUntil(const std::atomic<bool>& done);

@@ -23,32 +23,25 @@ Executor::Executor(std::vector<Link*> links, int self, const FrameHeader& header
   for (size_t i = 0; i < links.size(); ++i) peers_[i].link = links[i];
 }
 
-void Executor::Start(Program program, const FlatBuffer* buffer, Reducer reducer) {
-  program_ = std::move(program);
+void Executor::Start(std::shared_ptr<const Plan> plan, const FlatBuffer* buffer, Reducer reducer) {
+  plan_ = std::move(plan);
   buffer_ = buffer;
   reducer_ = std::move(reducer);
-  reducer_.Prepare(program_);
-  for (Peer& peer : peers_) {
-    peer.sends.clear();
-    peer.receives.clear();
+  reducer_.Prepare(program());
+  for (size_t i = 0; i < peers_.size(); ++i) {
+    Peer& peer = peers_[i];
+    peer.plan = &plan_->peers[i];
     peer.next_send = peer.send_at = peer.next_receive = peer.receive_at = 0;
+    peer.expected += peer.plan->expected;
+    if (peer.link != nullptr && !(peer.plan->sends.empty() && peer.plan->receives.empty())) {
+      peer.link->Call();
+    }
   }
-  for (size_t i = 0; i < program_.sends.size(); ++i) {
-    peers_[program_.sends[i].peer].sends.push_back(static_cast<int>(i));
-  }
-  for (size_t i = 0; i < program_.receives.size(); ++i) {
-    Peer& peer = peers_[program_.receives[i].peer];
-    peer.receives.push_back(static_cast<int>(i));
-    peer.expected += program_.receives[i].bytes;
-  }
-  for (Peer& peer : peers_) {
-    if (peer.link != nullptr && !(peer.sends.empty() && peer.receives.empty())) peer.link->Call();
-  }
-  received_.assign(program_.receives.size(), 0);
-  last_frame_.assign(program_.sends.size(), 0);
-  framed_.assign(program_.sends.size(), 0);
+  received_.assign(program().receives.size(), 0);
+  last_frame_.assign(program().sends.size(), 0);
+  framed_.assign(program().sends.size(), 0);
   sends_left_ = 0;
-  receives_open_ = program_.receives.size();
+  receives_open_ = program().receives.size();
 }
 
 Status Executor::OnData(int member, const uint8_t* data, size_t bytes, bool delivered) {
@@ -96,8 +89,8 @@ bool Executor::Receivable(const Receive& receive) {
 
 size_t Executor::Consume(Peer& peer, const uint8_t* data, size_t bytes) {
   size_t taken = 0;
-  while (taken < bytes && peer.next_receive < peer.receives.size()) {
-    const Receive& receive = program_.receives[peer.receives[peer.next_receive]];
+  while (taken < bytes && peer.next_receive < peer.plan->receives.size()) {
+    const Receive& receive = program().receives[peer.plan->receives[peer.next_receive]];
     if (!Receivable(receive)) break;
     const size_t part = std::min(bytes - taken, receive.bytes - peer.receive_at);
     {
@@ -114,7 +107,7 @@ size_t Executor::Consume(Peer& peer, const uint8_t* data, size_t bytes) {
 }
 
 void Executor::FinishReceive(Peer& peer) {
-  received_[peer.receives[peer.next_receive]] = 1;
+  received_[peer.plan->receives[peer.next_receive]] = 1;
   ++peer.next_receive;
   peer.receive_at = 0;
   --receives_open_;
@@ -122,8 +115,8 @@ void Executor::FinishReceive(Peer& peer) {
 
 bool Executor::SkipEmptyReceives(Peer& peer) {
   bool any = false;
-  while (peer.next_receive < peer.receives.size()) {
-    const Receive& receive = program_.receives[peer.receives[peer.next_receive]];
+  while (peer.next_receive < peer.plan->receives.size()) {
+    const Receive& receive = program().receives[peer.plan->receives[peer.next_receive]];
     if (receive.bytes > 0 || !Receivable(receive)) break;
     FinishReceive(peer);
     any = true;
@@ -149,8 +142,8 @@ bool Executor::ConsumeAside(Peer& peer) {
 bool Executor::ReceiveFromSelf() {
   Peer& own = peers_[self_];
   bool any = false;
-  while (own.next_receive < own.receives.size()) {
-    const Receive& receive = program_.receives[own.receives[own.next_receive]];
+  while (own.next_receive < own.plan->receives.size()) {
+    const Receive& receive = program().receives[own.plan->receives[own.next_receive]];
     if (!Receivable(receive)) break;
     size_t at = 0;
     const PieceTimer timer(times_, WorkOf(receive), receive.bytes);
@@ -184,9 +177,9 @@ bool Executor::Advance() {
 bool Executor::PumpSends(Peer& peer) {
   bool any = false;
   peer.blocked = false;
-  while (peer.next_send < peer.sends.size()) {
-    const int index = peer.sends[peer.next_send];
-    const Send& send = program_.sends[index];
+  while (peer.next_send < peer.plan->sends.size()) {
+    const int index = peer.plan->sends[peer.next_send];
+    const Send& send = program().sends[index];
     if (send.after >= 0 && !received_[send.after]) break;
     if (send.bytes > 0 && !SendFrame(peer, send)) break;
     any = true;
@@ -237,7 +230,7 @@ bool Executor::SendFrame(Peer& peer, const Send& send) {
 
 bool Executor::FirstSendsHaveLeft(int count) {
   while (sends_left_ < count) {
-    const Peer& peer = peers_[program_.sends[sends_left_].peer];
+    const Peer& peer = peers_[program().sends[sends_left_].peer];
     if (!framed_[sends_left_] || peer.frames_left < last_frame_[sends_left_]) return false;
     ++sends_left_;
   }
@@ -247,7 +240,8 @@ bool Executor::FirstSendsHaveLeft(int count) {
 bool Executor::done() const {
   if (receives_open_ > 0) return false;
   for (const Peer& peer : peers_) {
-    if (peer.next_send < peer.sends.size() || peer.frames_left < peer.frames_taken) return false;
+    if (peer.next_send < peer.plan->sends.size() || peer.frames_left < peer.frames_taken)
+      return false;
   }
   return true;
 }
@@ -261,12 +255,12 @@ bool Executor::HasFramesToLeave() const {
 
 bool Executor::needs(int member) const {
   const Peer& peer = peers_[member];
-  return peer.arrived < peer.expected || peer.next_send < peer.sends.size();
+  return peer.arrived < peer.expected || peer.next_send < peer.plan->sends.size();
 }
 
 bool Executor::all_started() const {
   for (const Peer& peer : peers_) {
-    if (peer.link != nullptr && !peer.receives.empty() && !peer.started) return false;
+    if (peer.link != nullptr && !peer.plan->receives.empty() && !peer.started) return false;
   }
   return true;
 }

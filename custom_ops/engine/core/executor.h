@@ -1,4 +1,4 @@
-// Runs Programs: one rank's part of one operation, over links it knows only as such.
+// Runs Plans: one rank's part of one operation, over links it knows only as such.
 //
 // Between this rank and each peer run two byte streams. A send cuts its bytes into frames
 // and appends them to the stream; the peer's receives take them off in the same order.
@@ -8,11 +8,12 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
+#include <list>
+#include <memory>
 #include <vector>
 
-#include "collective/program.h"
 #include "core/flat_buffer.h"
+#include "core/plan.h"
 #include "core/reducer.h"
 #include "core/timeline_times.h"
 #include "transport/link.h"
@@ -27,8 +28,8 @@ class Executor {
   // (`self`). `header` is that of the operation's data frames but for the length.
   Executor(std::vector<Link*> links, int self, const FrameHeader& header);
 
-  // Takes up a program; the one before it is done. Streams go on where they are.
-  void Start(Program program, const FlatBuffer* buffer, Reducer reducer);
+  // Takes up a plan; the one before it is done. Streams go on where they are.
+  void Start(std::shared_ptr<const Plan> plan, const FlatBuffer* buffer, Reducer reducer);
 
   // Bytes from a member's stream. kInternal when they can't be part of it.
   // `delivered`: they are what the link delivers just now.
@@ -79,13 +80,12 @@ class Executor {
   };
   struct Peer {
     Link* link = nullptr;
-    std::vector<int> sends;     // indices into the program, in order
-    std::vector<int> receives;  // likewise
+    const Plan::Peer* plan = nullptr;
     size_t next_send = 0;
     size_t send_at = 0;  // bytes of the next send already in frames
     size_t next_receive = 0;
     size_t receive_at = 0;  // bytes of the next receive already taken
-    std::deque<Aside> aside;
+    std::list<Aside> aside;
     uint64_t frames_taken = 0;  // by the link
     uint64_t frames_left = 0;   // counted by the link
     size_t sent = 0;            // bytes of the whole stream, over all programs
@@ -96,6 +96,7 @@ class Executor {
     bool blocked = false;  // the link had no room
   };
 
+  const Program& program() const { return plan_->program; }
   bool Receivable(const Receive& receive);
   // Takes what the peer's next receives can use of [data, data + bytes); gives its size.
   size_t Consume(Peer& peer, const uint8_t* data, size_t bytes);
@@ -113,7 +114,7 @@ class Executor {
   std::vector<Peer> peers_;
   const int self_;
   const FrameHeader header_;
-  Program program_;
+  std::shared_ptr<const Plan> plan_;
   const FlatBuffer* buffer_ = nullptr;
   Reducer reducer_;
   std::vector<char> received_;        // by receive

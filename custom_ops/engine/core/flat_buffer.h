@@ -22,6 +22,11 @@ class FlatBuffer {
     ends_.clear();
   }
 
+  void Reserve(size_t pieces) {
+    pieces_.reserve(pieces);
+    ends_.reserve(pieces);
+  }
+
   // Empty pieces are left out.
   void Append(const uint8_t* input, uint8_t* output, size_t bytes) {
     if (bytes == 0) return;

@@ -12,6 +12,7 @@ namespace {
 
 std::vector<Link*> LinksOf(const ProcessSet& set, Mesh& mesh) {
   std::vector<Link*> links;
+  links.reserve(set.ranks.size());
   for (int rank : set.ranks) links.push_back(rank == mesh.rank() ? nullptr : &mesh.link(rank));
   return links;
 }
@@ -80,10 +81,10 @@ OperationTimes& Operation::Measure() {
 
 // ---- Plans -----------------------------------------------------------------------------
 
-Status Operation::Begin() {
+Status Operation::Begin(AllreducePlan& plan) {
   switch (request_.kind) {
     case Kind::kAllreduce:
-      BeginAllreduce();
+      BeginAllreduce(plan);
       break;
     case Kind::kBroadcast:
       BeginBroadcast();
@@ -99,7 +100,11 @@ Status Operation::Begin() {
 }
 
 void Operation::Start(Program program, Reducer reducer) {
-  executor_.Start(std::move(program), &buffer_, std::move(reducer));
+  Start(std::make_shared<Plan>(std::move(program), set_->count()), std::move(reducer));
+}
+
+void Operation::Start(std::shared_ptr<const Plan> plan, Reducer reducer) {
+  executor_.Start(std::move(plan), &buffer_, std::move(reducer));
   for (int member = 0; member < set_->count(); ++member) {
     if (member != set_->self && executor_.expects_much(member)) {
       SendControl(FrameType::kReady, member);
@@ -107,7 +112,8 @@ void Operation::Start(Program program, Reducer reducer) {
   }
 }
 
-void Operation::BeginAllreduce() {
+void Operation::BeginAllreduce(AllreducePlan& plan) {
+  buffer_.Reserve(request_.tensors.size());
   for (const Tensor& tensor : request_.tensors) {
     const size_t count = static_cast<size_t>(ElementsOf(tensor.dims));
     const uint8_t* input = tensor.input;
@@ -119,9 +125,12 @@ void Operation::BeginAllreduce() {
   }
   double factor = request_.postscale;
   if (request_.reduce_op == ReduceOp::kAverage) factor /= set_->count();
-  const AllreduceShape shape{request_.dtype, buffer_.size(), set_->hosts};
-  Start(ChooseAllreduce(shape, set_->self, thresholds_),
-        Reducer(request_.dtype, request_.reduce_op, factor));
+  if (!plan.Fits(set_, request_.dtype, buffer_.size())) {
+    const AllreduceShape shape{request_.dtype, buffer_.size(), set_->hosts};
+    plan = {set_, request_.dtype, buffer_.size(),
+            std::make_shared<Plan>(ChooseAllreduce(shape, set_->self, thresholds_), set_->count())};
+  }
+  Start(plan.plan, Reducer(request_.dtype, request_.reduce_op, factor));
 }
 
 void Operation::BeginBroadcast() {

@@ -12,6 +12,7 @@
 #include "core/agreement.h"
 #include "core/clock.h"
 #include "core/executor.h"
+#include "core/plan.h"
 #include "core/process_set.h"
 #include "core/request.h"
 #include "core/timeline_times.h"
@@ -25,7 +26,8 @@ class Operation {
             const AlgorithmThresholds& thresholds, uint32_t occurrence, TimePoint submitted);
 
   // Plans the work; its first frames go with the first Step. An error fails the operation.
-  Status Begin();
+  // `plan`: of the operation of this name before it; kept up to date.
+  Status Begin(AllreducePlan& plan);
 
   // Moves on as far as it goes now.
   Status Step();
@@ -73,12 +75,13 @@ class Operation {
   std::list<Operation*>::iterator position;  // in the list of pending operations
 
  private:
-  void BeginAllreduce();
+  void BeginAllreduce(AllreducePlan& plan);
   void BeginBroadcast();
   void BeginAllgather();
   void BeginBarrier();
   Status GatherTensors();
   void Start(Program program, Reducer reducer);
+  void Start(std::shared_ptr<const Plan> plan, Reducer reducer);
 
   const Request request_;
   const std::shared_ptr<const ProcessSet> set_;
