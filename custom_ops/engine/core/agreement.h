@@ -25,6 +25,12 @@ class Agreement {
   // The members to announce to now; each is given once.
   std::vector<int> TakeTargets();
 
+  // For another operation.
+  void Renew() {
+    sent_ = 0;
+    heard_ = 0;
+  }
+
   // An announcement of that member has come.
   void Hear(int member);
 

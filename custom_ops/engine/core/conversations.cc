@@ -46,8 +46,11 @@ void Conversations::Begin(Request request, std::shared_ptr<const ProcessSet> set
     RefuseDuplicate(name, request, *set, occurrence);
     return;
   }
-  name.active = std::make_unique<Operation>(std::move(request), std::move(set), mesh_,
-                                            options_.thresholds, occurrence, submitted);
+  name.active = std::move(name.spare);
+  if (name.active == nullptr || name.active->shared_set() != set) {
+    name.active = std::make_unique<Operation>(std::move(set), mesh_, options_.thresholds);
+  }
+  name.active->Renew(std::move(request), occurrence, submitted);
   Operation& operation = *name.active;
   if (Recording()) RecordBegin(operation);
   operation.position = pending_.insert(pending_.end(), &operation);
@@ -181,7 +184,7 @@ void Conversations::Fail(Name& name, const Status& status, bool tell_others) {
 }
 
 void Conversations::Finish(Name& name, const Status& status) {
-  const std::unique_ptr<Operation> operation = std::move(name.active);
+  std::unique_ptr<Operation> operation = std::move(name.active);
   const TimePoint now = Clock::now();
   pending_.erase(operation->position);
   if (name.finished_text.empty() || name.finished_digest != operation->digest()) {
@@ -202,7 +205,9 @@ void Conversations::Finish(Name& name, const Status& status) {
   });
   if (allreduce) CountAllreduce(*operation, now);
   if (operation->times() != nullptr) RecordEnd(*operation, status, now);
-  operation->request().done(status);
+  const auto done = operation->TakeDone();
+  if (status.ok()) name.spare = std::move(operation);
+  done(status);
 }
 
 void Conversations::CountAllreduce(const Operation& operation, TimePoint now) {

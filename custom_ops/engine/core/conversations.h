@@ -54,6 +54,9 @@ class Conversations : public FrameSink {
   void ShutDown();
 
   // Mesh::Poll comes next; for the timeline.
+  // A round of work begins. What comes in it counts as heard now, unless a timeline wants to
+  // know better.
+  void BeginRound(TimePoint now) { now_ = now; }
   void BeginPoll() { poll_mark_ = Recording() ? Clock::now() : TimePoint{}; }
 
   bool pending() const { return !pending_.empty(); }
@@ -93,6 +96,7 @@ class Conversations : public FrameSink {
     uint32_t finished_digest = 0;  // of the latest that ended here
     std::string finished_text;
     std::unique_ptr<Operation> active;
+    std::unique_ptr<Operation> spare;  // to be used again
     // Of operations that have ended here and others have not agreed on yet, by occurrence.
     std::map<uint32_t, Agreement> agreements;
     std::shared_ptr<const ProcessSet> set;  // of the latest that ended here
@@ -164,6 +168,7 @@ class Conversations : public FrameSink {
   int pending_allreduces_ = 0;
   TimePoint busy_since_{};
   TimePoint last_allreduce_submitted_{};
+  TimePoint now_{};        // when the round of work began
   TimePoint poll_mark_{};  // the last poll, or the last frame of it
   TimePoint next_clock_question_{};
   int clock_questions_ = 0;

@@ -211,11 +211,12 @@ bool Engine::TakeSubmissions() {
 // ---- The progress thread ---------------------------------------------------------------
 
 bool Engine::Turn(TimePoint* now) {
+  *now = Clock::now();
+  conversations_->BeginRound(*now);
   bool moved = TakeSubmissions();
   conversations_->BeginPoll();
   moved |= mesh_->Poll(*conversations_);
   moved |= conversations_->Advance();
-  *now = Clock::now();
   conversations_->CheckTime(*now);
   KeepAlive(*now);
   return moved;
@@ -232,11 +233,11 @@ void Engine::Pause(std::chrono::microseconds idle) const {
 void Engine::DriveUntil(const std::atomic<bool>& done) {
   const bool asleep = mesh_->Disarm();
   visited_ = true;
-  TimePoint now = Clock::now();
-  TimePoint idle_since = now;
+  TimePoint now{};
+  TimePoint idle_since{};
   while (!stopped_ && !done) {
     const bool moved = Turn(&now);
-    if (moved) idle_since = now;
+    if (moved || idle_since == TimePoint{}) idle_since = now;
     if (done || now > idle_since + options_.spin) break;
     if (!moved) Pause(std::chrono::duration_cast<std::chrono::microseconds>(now - idle_since));
   }
@@ -265,11 +266,11 @@ void Engine::Run() {
 
 // Drives as long as that moves anything, and a little longer. Returns how long to sleep.
 Duration Engine::Serve() {
-  TimePoint now = Clock::now();
-  TimePoint idle_since = now;
+  TimePoint now{};
+  TimePoint idle_since{};
   while (!stopped_) {
     const bool moved = Turn(&now);
-    if (moved) {
+    if (moved || idle_since == TimePoint{}) {
       idle_since = now;
     } else if (conversations_->pending() && now < idle_since + options_.spin) {
       Pause(std::chrono::duration_cast<std::chrono::microseconds>(now - idle_since));

@@ -18,11 +18,6 @@ PieceKind WorkOf(const Receive& receive) {
 
 }  // namespace
 
-Executor::Executor(std::vector<Link*> links, int self, const FrameHeader& header)
-    : peers_(links.size()), self_(self), header_(header) {
-  for (size_t i = 0; i < links.size(); ++i) peers_[i].link = links[i];
-}
-
 void Executor::Start(std::shared_ptr<const Plan> plan, const FlatBuffer* buffer, Reducer reducer) {
   plan_ = std::move(plan);
   buffer_ = buffer;

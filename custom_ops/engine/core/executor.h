@@ -24,9 +24,23 @@ using Bytes = std::vector<uint8_t>;
 
 class Executor {
  public:
-  // `links` has one link for each member of the process set, null for this rank itself
-  // (`self`). `header` is that of the operation's data frames but for the length.
-  Executor(std::vector<Link*> links, int self, const FrameHeader& header);
+  // For a process set of `members`, of which this rank is `self`.
+  Executor(int members, int self) : peers_(static_cast<size_t>(members)), self_(self) {}
+
+  // For another operation: the one before it is done, or its links have been released.
+  // `link_of(member)` gives the link to every other member; `header` is that of the
+  // operation's data frames but for the length.
+  template <class LinkOf>
+  void Renew(const FrameHeader& header, LinkOf link_of) {
+    header_ = header;
+    times_ = nullptr;
+    waits_for_link_ = false;
+    sent_bytes_ = received_bytes_ = 0;
+    for (int member = 0; member < static_cast<int>(peers_.size()); ++member) {
+      peers_[member] = Peer();
+      if (member != self_) peers_[member].link = link_of(member);
+    }
+  }
 
   // Takes up a plan; the one before it is done. Streams go on where they are.
   void Start(std::shared_ptr<const Plan> plan, const FlatBuffer* buffer, Reducer reducer);
@@ -113,7 +127,7 @@ class Executor {
 
   std::vector<Peer> peers_;
   const int self_;
-  const FrameHeader header_;
+  FrameHeader header_;
   std::shared_ptr<const Plan> plan_;
   const FlatBuffer* buffer_ = nullptr;
   Reducer reducer_;

@@ -21,7 +21,7 @@ Status AbortStatus(const FrameHeader& header, const uint8_t* payload) {
 }  // namespace
 
 void Conversations::OnFrame(int rank, const FrameHeader& header, const uint8_t* payload) {
-  last_heard_[rank] = Clock::now();
+  last_heard_[rank] = Recording() ? Clock::now() : now_;
   switch (static_cast<FrameType>(header.type)) {
     case FrameType::kHeartbeat:
       watched_[rank] = 1;

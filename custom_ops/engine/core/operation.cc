@@ -10,13 +10,6 @@
 namespace tfring {
 namespace {
 
-std::vector<Link*> LinksOf(const ProcessSet& set, Mesh& mesh) {
-  std::vector<Link*> links;
-  links.reserve(set.ranks.size());
-  for (int rank : set.ranks) links.push_back(rank == mesh.rank() ? nullptr : &mesh.link(rank));
-  return links;
-}
-
 FrameHeader HeaderOf(const Request& request, uint32_t occurrence) {
   FrameHeader header;
   header.type = static_cast<uint8_t>(FrameType::kData);
@@ -39,18 +32,35 @@ size_t RowBytes(const Request& request, const Tensor& tensor) {
 
 }  // namespace
 
-Operation::Operation(Request request, std::shared_ptr<const ProcessSet> set, Mesh& mesh,
-                     const AlgorithmThresholds& thresholds, uint32_t occurrence,
-                     TimePoint submitted)
-    : heard(set->count(), 0),
-      agreement(set->self, set->count()),
-      request_(std::move(request)),
+Operation::Operation(std::shared_ptr<const ProcessSet> set, Mesh& mesh,
+                     const AlgorithmThresholds& thresholds)
+    : agreement(set->self, set->count()),
       set_(std::move(set)),
       mesh_(mesh),
       thresholds_(thresholds),
-      submitted_(submitted),
-      header_(HeaderOf(request_, occurrence)),
-      executor_(LinksOf(*set_, mesh), set_->self, header_) {}
+      executor_(set_->count(), set_->self) {}
+
+void Operation::Renew(Request request, uint32_t occurrence, TimePoint submitted) {
+  request_ = std::move(request);
+  submitted_ = submitted;
+  all_started_ = {};
+  header_ = HeaderOf(request_, occurrence);
+  buffer_.Clear();
+  executor_.Renew(header_, [this](int member) { return &mesh_.link(set_->ranks[member]); });
+  times_.reset();
+  done_ = gathering_sizes_ = false;
+  own_sizes_.clear();
+  gathered_sizes_.clear();
+  heard.assign(static_cast<size_t>(set_->count()), 0);
+  agreement.Renew();
+  needs_agreement = queried = false;
+  statements.clear();
+}
+
+std::function<void(const Status&)> Operation::TakeDone() {
+  request_.allocate = nullptr;
+  return std::exchange(request_.done, nullptr);
+}
 
 std::string Operation::Title() const {
   return std::string(NameOf(request_.kind)) + " \"" + request_.name + "\" on rank " +

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <list>
 #include <map>
 #include <memory>
@@ -22,8 +23,15 @@ namespace tfring {
 
 class Operation {
  public:
-  Operation(Request request, std::shared_ptr<const ProcessSet> set, Mesh& mesh,
-            const AlgorithmThresholds& thresholds, uint32_t occurrence, TimePoint submitted);
+  Operation(std::shared_ptr<const ProcessSet> set, Mesh& mesh,
+            const AlgorithmThresholds& thresholds);
+
+  // Becomes another operation of the same process set; the one before it has ended. So one
+  // that is repeated need not allocate all that belongs to it again.
+  void Renew(Request request, uint32_t occurrence, TimePoint submitted);
+
+  // Ends: hands over what the request waits with, and keeps nothing of it.
+  std::function<void(const Status&)> TakeDone();
 
   // Plans the work; its first frames go with the first Step. An error fails the operation.
   // `plan`: of the operation of this name before it; kept up to date.
@@ -83,11 +91,11 @@ class Operation {
   void Start(Program program, Reducer reducer);
   void Start(std::shared_ptr<const Plan> plan, Reducer reducer);
 
-  const Request request_;
+  Request request_;
   const std::shared_ptr<const ProcessSet> set_;
   Mesh& mesh_;
   const AlgorithmThresholds& thresholds_;
-  const TimePoint submitted_;
+  TimePoint submitted_{};
   TimePoint all_started_{};
   FrameHeader header_;
   FlatBuffer buffer_;
