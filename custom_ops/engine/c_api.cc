@@ -36,7 +36,7 @@ constexpr size_t kAtOnceBytes = 64 * 1024;
 
 enum class Urgency { kLeave, kDrive };
 
-Status Submit(Request request, Urgency urgency, const std::atomic<bool>& done) {
+Status Submit(Request&& request, Urgency urgency, const std::atomic<bool>& done) {
   const std::shared_ptr<Engine> engine = Job::Get().engine();
   if (engine == nullptr) return NotInitialized();
   if (urgency == Urgency::kLeave) return engine->Submit(std::move(request));

@@ -31,7 +31,7 @@ Conversations::Conversations(const EngineOptions& options, Mesh& mesh, Counters&
 
 // ---- Submission ------------------------------------------------------------------------
 
-void Conversations::Begin(Request request, std::shared_ptr<const ProcessSet> set,
+void Conversations::Begin(Request&& request, std::shared_ptr<const ProcessSet> set,
                           TimePoint submitted) {
   Name& name = names_[NameIdOf(set->id, request.name)];
   if (!broken_.ok()) {
@@ -197,33 +197,29 @@ void Conversations::Finish(Name& name, const Status& status) {
   if (status.ok() && agreement.begun() && !agreement.complete()) {
     name.agreements.emplace(operation->occurrence(), agreement);
   }
-  const bool allreduce = operation->request().kind == Kind::kAllreduce;
   counters_.Change([&](CounterValues& values) {
     values.sent_bytes += operation->executor().sent_bytes();
     values.received_bytes += operation->executor().received_bytes();
     ++(status.ok() ? values.operations : values.failures);
+    if (operation->request().kind == Kind::kAllreduce) CountAllreduce(*operation, now, values);
   });
-  if (allreduce) CountAllreduce(*operation, now);
   if (operation->times() != nullptr) RecordEnd(*operation, status, now);
   const auto done = operation->TakeDone();
   if (status.ok()) name.spare = std::move(operation);
   done(status);
 }
 
-void Conversations::CountAllreduce(const Operation& operation, TimePoint now) {
-  --pending_allreduces_;
-  counters_.Change([&](CounterValues& values) {
-    ++values.allreduce_operations;
-    values.allreduce_bytes += operation.bytes();
-    values.allreduce_seconds += SecondsBetween(operation.submitted(), now);
-    if (operation.all_started() > operation.submitted()) {
-      values.wait_seconds += SecondsBetween(operation.submitted(), operation.all_started());
-    }
-    if (pending_allreduces_ == 0) {
-      values.allreduce_busy_seconds += SecondsBetween(busy_since_, now);
-      values.allreduce_tail_seconds = SecondsBetween(last_allreduce_submitted_, now);
-    }
-  });
+void Conversations::CountAllreduce(const Operation& operation, TimePoint now,
+                                   CounterValues& values) {
+  ++values.allreduce_operations;
+  values.allreduce_bytes += operation.bytes();
+  values.allreduce_seconds += SecondsBetween(operation.submitted(), now);
+  if (operation.all_started() > operation.submitted()) {
+    values.wait_seconds += SecondsBetween(operation.submitted(), operation.all_started());
+  }
+  if (--pending_allreduces_ > 0) return;
+  values.allreduce_busy_seconds += SecondsBetween(busy_since_, now);
+  values.allreduce_tail_seconds = SecondsBetween(last_allreduce_submitted_, now);
 }
 
 void Conversations::FailAll(const Status& status) {

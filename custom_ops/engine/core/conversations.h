@@ -39,7 +39,7 @@ class Conversations : public FrameSink {
                 std::function<void(const Status&)> on_broken);
 
   // Starts a valid request.
-  void Begin(Request request, std::shared_ptr<const ProcessSet> set, TimePoint submitted);
+  void Begin(Request&& request, std::shared_ptr<const ProcessSet> set, TimePoint submitted);
 
   // Moves operations that wait for a link; true when one moved.
   bool Advance();
@@ -150,7 +150,7 @@ class Conversations : public FrameSink {
   void OnClock(int rank, const FrameHeader& header, const uint8_t* payload);
 
   Name& NameOfOperation(const Operation& operation) { return names_[operation.name_id()]; }
-  void CountAllreduce(const Operation& operation, TimePoint now);
+  void CountAllreduce(const Operation& operation, TimePoint now, CounterValues& values);
 
   const EngineOptions& options_;
   Mesh& mesh_;

@@ -128,21 +128,18 @@ Status Engine::RemoveProcessSet(int64_t id) {
 
 Status Engine::FindSet(const Request& request, std::shared_ptr<const ProcessSet>* set) {
   const auto found = sets_.find(request.process_set);
-  const std::string title = std::string(NameOf(request.kind)) + " \"" + request.name + "\": ";
-  if (found == sets_.end()) {
-    return {Code::kInvalidArgument,
-            title + "process set " + std::to_string(request.process_set) + " does not exist"};
-  }
+  const auto invalid = [&request](const std::string& what) {
+    return Status(Code::kInvalidArgument,
+                  std::string(NameOf(request.kind)) + " \"" + request.name + "\": " + what);
+  };
+  const auto of_set = [&request] { return "process set " + std::to_string(request.process_set); };
+  if (found == sets_.end()) return invalid(of_set() + " does not exist");
   if (found->second->self < 0) {
-    return {Code::kInvalidArgument, title + "rank " + std::to_string(options_.rank) +
-                                        " is not a member of process set " +
-                                        std::to_string(request.process_set)};
+    return invalid("rank " + std::to_string(options_.rank) + " is not a member of " + of_set());
   }
   if (request.kind == Kind::kBroadcast && (request.root < 0 || request.root >= options_.size ||
                                            found->second->members[request.root] < 0)) {
-    return {Code::kInvalidArgument, title + "root " + std::to_string(request.root) +
-                                        " is not a member of process set " +
-                                        std::to_string(request.process_set)};
+    return invalid("root " + std::to_string(request.root) + " is not a member of " + of_set());
   }
   *set = found->second;
   return Status::Ok();
@@ -150,41 +147,51 @@ Status Engine::FindSet(const Request& request, std::shared_ptr<const ProcessSet>
 
 // ---- Submission ------------------------------------------------------------------------
 
-Status Engine::Enqueue(Request request, bool* alone) {
+Status Engine::Admit(const Request& request, std::shared_ptr<const ProcessSet>* set) {
+  if (!health_.ok()) return health_;
+  return FindSet(request, set);
+}
+
+Status Engine::Submit(Request&& request) {
   TFR_RETURN_IF_ERROR(Validate(request));
-  const TimePoint now = Clock::now();
-  std::shared_ptr<const ProcessSet> set;
+  bool alone = false;
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    if (!health_.ok()) return health_;
-    TFR_RETURN_IF_ERROR(FindSet(request, &set));
-    *alone = set->count() == 1;
-    if (!*alone) {
-      queue_.push_back({std::move(request), std::move(set), now});
+    std::shared_ptr<const ProcessSet> set;
+    TFR_RETURN_IF_ERROR(Admit(request, &set));
+    alone = set->count() == 1;
+    if (!alone) {
+      queue_.push_back({std::move(request), std::move(set), Clock::now()});
       submitted_ = true;
     }
   }
-  if (*alone) RunAlone(request, counters_);
-  return Status::Ok();
-}
-
-Status Engine::Submit(Request request) {
-  bool alone = false;
-  TFR_RETURN_IF_ERROR(Enqueue(std::move(request), &alone));
-  if (!alone && sleeping_) mesh_->Wake();
-  return Status::Ok();
-}
-
-Status Engine::SubmitAndDrive(Request request, const std::atomic<bool>& done) {
-  if (mesh_ == nullptr || !TryToDrive()) return Submit(std::move(request));
-  bool alone = false;
-  const Status status = Enqueue(std::move(request), &alone);
-  if (status.ok() && !alone) {
-    DriveUntil(done);
-  } else {
-    StopDriving();
+  if (alone) {
+    RunAlone(request, counters_);
+  } else if (sleeping_) {
+    mesh_->Wake();
   }
-  return status;
+  return Status::Ok();
+}
+
+Status Engine::SubmitAndDrive(Request&& request, const std::atomic<bool>& done) {
+  if (mesh_ == nullptr || !TryToDrive()) return Submit(std::move(request));
+  Status status = Validate(request);
+  std::shared_ptr<const ProcessSet> set;
+  if (status.ok()) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    status = Admit(request, &set);
+  }
+  if (!status.ok() || set->count() == 1) {
+    StopDriving();
+    if (status.ok()) RunAlone(request, counters_);
+    return status;
+  }
+  TakeSubmissions();  // those before it come first
+  const TimePoint now = Clock::now();
+  conversations_->BeginRound(now);
+  conversations_->Begin(std::move(request), std::move(set), now);
+  DriveUntil(done);
+  return Status::Ok();
 }
 
 void Engine::Drive(const std::atomic<bool>& done) {

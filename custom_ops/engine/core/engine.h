@@ -35,10 +35,10 @@ class Engine {
   ~Engine();  // as ShutDown
 
   // Checks and starts an operation; request.done is called once if this returns ok.
-  Status Submit(Request request);
+  Status Submit(Request&& request);
 
   // The same, and drives until `done` (which request.done sets) or until it is better to sleep.
-  Status SubmitAndDrive(Request request, const std::atomic<bool>& done);
+  Status SubmitAndDrive(Request&& request, const std::atomic<bool>& done);
 
   // Drives, if nobody else does, until `done` or until it is better to sleep.
   void Drive(const std::atomic<bool>& done);
@@ -70,7 +70,7 @@ class Engine {
   void DriveUntil(const std::atomic<bool>& done);
   void Pause(std::chrono::microseconds idle) const;
   void Break(const Status& why);
-  Status Enqueue(Request request, bool* alone);
+  Status Admit(const Request& request, std::shared_ptr<const ProcessSet>* set);
   bool TakeSubmissions();
   void KeepAlive(TimePoint now);
   Duration TimeToSleep() const;

@@ -40,7 +40,7 @@ Operation::Operation(std::shared_ptr<const ProcessSet> set, Mesh& mesh,
       thresholds_(thresholds),
       executor_(set_->count(), set_->self) {}
 
-void Operation::Renew(Request request, uint32_t occurrence, TimePoint submitted) {
+void Operation::Renew(Request&& request, uint32_t occurrence, TimePoint submitted) {
   request_ = std::move(request);
   submitted_ = submitted;
   all_started_ = {};

@@ -28,7 +28,7 @@ class Operation {
 
   // Becomes another operation of the same process set; the one before it has ended. So one
   // that is repeated need not allocate all that belongs to it again.
-  void Renew(Request request, uint32_t occurrence, TimePoint submitted);
+  void Renew(Request&& request, uint32_t occurrence, TimePoint submitted);
 
   // Ends: hands over what the request waits with, and keeps nothing of it.
   std::function<void(const Status&)> TakeDone();
