@@ -164,3 +164,69 @@ def bars(
     axes[0].set_ylabel(unit)
     axes[-1].legend(frameon=False, fontsize=9)
     _save(figure, path)
+
+
+def _both_logarithmic(ax: Axes) -> None:
+    from matplotlib.ticker import FuncFormatter, NullFormatter
+
+    ax.set(xscale="log", yscale="log")
+    ax.xaxis.set_minor_formatter(NullFormatter())
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    ax.grid(which="major", color="#dddddd")
+
+
+def times_by_ranks(path: Path, title: str, panels: Mapping[str, Mapping[str, Line]]) -> None:
+    """Time against the number of ranks, both logarithmic; one line an algorithm.
+
+    Args:
+        path: The PNG.
+        title: Above all.
+        panels: For each panel's title, the lines by their labels; points are (ranks, seconds).
+    """
+    figure, axes = _figure(len(panels), title, 4.6)
+    for ax, (name, lines) in zip(axes, panels.items(), strict=True):
+        for number, (label, line) in enumerate(lines.items()):
+            ax.plot(
+                [ranks for ranks, _ in line],
+                [1000 * seconds for _, seconds in line],
+                label=label,
+                color=("#c8102e", "#1f5fa8", "#e07b00", "#2b8a3e")[number % 4],
+                marker="o",
+                markersize=3.5,
+            )
+        _both_logarithmic(ax)
+        ticks = sorted({ranks for line in lines.values() for ranks, _ in line})
+        ax.set_xticks(ticks, [f"{ranks:g}" for ranks in ticks], rotation=35)
+        ax.tick_params(axis="x", which="minor", length=0)
+        ax.set(title=name, xlabel="ranks")
+        ax.legend(frameon=False, fontsize=9)
+    axes[0].set_ylabel("milliseconds")
+    _save(figure, path)
+
+
+def predicted_and_measured(path: Path, points: Mapping[str, Line]) -> None:
+    """Each point's predicted time against its measured one.
+
+    Args:
+        path: The PNG.
+        points: By label; (measured, predicted) in seconds.
+    """
+    figure, (ax,) = _figure(1, "Predicted against measured", 5.4)
+    colours = ("#c8102e", "#1f5fa8", "#e07b00", "#2b8a3e", "#7b3fa0", "#17a2b8", "#b5651d", "#444")
+    for number, (label, line) in enumerate(points.items()):
+        ax.scatter(
+            [1000 * measured for measured, _ in line],
+            [1000 * predicted for _, predicted in line],
+            label=label,
+            color=colours[number % len(colours)],
+            s=16,
+        )
+    all_times = [1000 * time for line in points.values() for pair in line for time in pair]
+    ends = (min(all_times) / 1.5, max(all_times) * 1.5)
+    ax.plot(ends, ends, color="#333333", linewidth=1)
+    ax.fill_between(ends, [e / 1.5 for e in ends], [e * 1.5 for e in ends], color="#eeeeee")
+    _both_logarithmic(ax)
+    ax.set(xlabel="measured, ms", ylabel="predicted, ms (grey: within a factor of 1.5)")
+    ax.legend(frameon=False, fontsize=9)
+    _save(figure, path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import secrets
 import shlex
 from collections.abc import Sequence
@@ -53,6 +54,7 @@ class Placement:
         self.per_host = per_host
         self.size = hosts.count * per_host
         self.addresses = [hosts.address(rank // per_host) for rank in range(self.size)]
+        self._ports = itertools.count(STORE_PORT + secrets.randbelow(90))
 
     def launches(self, names: list[str]) -> list[Launch]:
         """The engines of these names; LABEL=FOLDER is tfring with that folder's library."""
@@ -98,7 +100,7 @@ class Placement:
             "TFRING_SIZE": str(size),
             "TFRING_LOCAL_SIZE": str(self.per_host),
             "TFRING_CROSS_SIZE": str(self.hosts.count),
-            "TFRING_STORE": f"{self.addresses[0]}:{STORE_PORT + secrets.randbelow(90)}",
+            "TFRING_STORE": f"{self.addresses[0]}:{next(self._ports)}",
             "TFRING_SECRET": secrets.token_hex(16),
         }
         own = [

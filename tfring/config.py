@@ -18,6 +18,7 @@ from tfring.foreign_launchers import variables_of
 from tfring.network_interface import address_of
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
+ALLREDUCE_ALGORITHMS = ("exchange", "doubling", "direct", "ring")
 _PREFIX = "TFRING_"
 
 
@@ -63,6 +64,13 @@ def _text(text: str) -> str:
 def _log_level(text: str) -> str:
     """debug, info, warning or error"""
     if text not in LOG_LEVELS:
+        raise ValueError
+    return text
+
+
+def _allreduce_algorithm(text: str) -> str:
+    """exchange, doubling, direct or ring"""
+    if text not in ALLREDUCE_ALGORITHMS:
         raise ValueError
     return text
 
@@ -130,6 +138,12 @@ class Config:
         _whole(0, 1000000),
         "Microseconds of busy waiting before the engine sleeps; default: 50, or 0 with more "
         "processes than cores.",
+    )
+    allreduce_algorithm: str = _option(
+        "",
+        _allreduce_algorithm,
+        "`exchange`, `doubling`, `direct` or `ring`, where it can run; default: what the cost "
+        "model finds fastest (cost_model.md). Equal on all processes.",
     )
     log_level: str = _option(
         "warning",
@@ -222,7 +236,7 @@ class Config:
                 *("rank", "size", "local_rank", "local_size", "cross_rank", "cross_size"),
                 *("host_id", "store", "secret", "generation", "start_timeout_s"),
                 *("stall_warning_s", "stall_shutdown_s", "heartbeat_timeout_s"),
-                *("spin_us", "log_level"),
+                *("spin_us", "allreduce_algorithm", "log_level"),
             )
         }
         options |= {"store_serve": int(self.store_serve), "listen_address": listen}

@@ -51,6 +51,7 @@ TFR_API const char* tfr_last_error(void);
  *   start_timeout_s stall_warning_s stall_shutdown_s heartbeat_timeout_s    seconds,
  *                         decimals allowed; 0 turns the last three off
  *   spin_us               busy wait before sleeping, microseconds
+ *   allreduce_algorithm   any exchange doubling direct ring; equal on all ranks
  *   log_level             debug info warning error
  */
 TFR_API tfr_code tfr_init(const char* options);

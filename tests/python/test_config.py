@@ -85,3 +85,11 @@ def test_unknown_network_interface_lists_those_there_are():
     config = Config.from_environment({}, network_interface="nosuch0")
     with pytest.raises(InvalidArgumentError, match=r"'nosuch0'.*expected one of.*lo"):
         config.engine_options()
+
+
+def test_allreduce_algorithm_is_handed_to_the_engine() -> None:
+    config = Config.from_environment({"TFRING_ALLREDUCE_ALGORITHM": "ring"})
+    assert "allreduce_algorithm=ring" in config.engine_options().splitlines()
+    assert "allreduce_algorithm" not in Config.from_environment({}).engine_options()
+    with pytest.raises(InvalidArgumentError, match="expected exchange, doubling, direct or ring"):
+        Config.from_environment({"TFRING_ALLREDUCE_ALGORITHM": "fast"})

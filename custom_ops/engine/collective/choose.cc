@@ -4,6 +4,7 @@
 
 #include "collective/allgather.h"
 #include "collective/broadcast.h"
+#include "collective/cost.h"
 #include "collective/direct.h"
 #include "collective/exchange.h"
 #include "collective/hierarchical.h"
@@ -24,26 +25,71 @@ Program CopyOwnInput(size_t bytes) {
   return program;
 }
 
+AllreduceFamily FamilyOf(AllreduceAlgorithm algorithm) {
+  switch (algorithm) {
+    case AllreduceAlgorithm::kCopy:
+      break;
+    case AllreduceAlgorithm::kExchange:
+    case AllreduceAlgorithm::kLeadersExchange:
+      return AllreduceFamily::kExchange;
+    case AllreduceAlgorithm::kRecursiveDoubling:
+    case AllreduceAlgorithm::kLeadersDoubling:
+      return AllreduceFamily::kDoubling;
+    case AllreduceAlgorithm::kDirect:
+    case AllreduceAlgorithm::kHierarchicalDirect:
+      return AllreduceFamily::kDirect;
+    case AllreduceAlgorithm::kRing:
+    case AllreduceAlgorithm::kHierarchicalRing:
+      return AllreduceFamily::kRing;
+  }
+  return AllreduceFamily::kAny;
+}
+
 }  // namespace
 
-AllreduceAlgorithm ChooseAllreduceAlgorithm(const AllreduceShape& shape,
-                                            const AlgorithmThresholds& thresholds) {
-  using Algorithm = AllreduceAlgorithm;
+bool CanRun(AllreduceAlgorithm algorithm, const AllreduceShape& shape) {
   const HostMap& hosts = shape.hosts;
-  const bool small = shape.bytes <= (hosts.hosts() == 2 ? thresholds.small_between_two_hosts_bytes
-                                                        : thresholds.small_allreduce_bytes);
+  if (hosts.size() == 1) return algorithm == AllreduceAlgorithm::kCopy;
   const bool half = IsHalf(shape.dtype);
-  if (hosts.size() == 1) return Algorithm::kCopy;
-  const bool layered = hosts.layered();
-  if (small && (layered ? hosts.hosts() : hosts.size()) <= thresholds.max_exchange_ranks) {
-    return layered ? Algorithm::kLeadersExchange : Algorithm::kExchange;
+  switch (algorithm) {
+    case AllreduceAlgorithm::kCopy:
+      return false;
+    case AllreduceAlgorithm::kExchange:
+      return !hosts.layered();
+    case AllreduceAlgorithm::kRecursiveDoubling:
+      return !hosts.layered() && !half;
+    case AllreduceAlgorithm::kDirect:
+      return hosts.hosts() == 1;
+    case AllreduceAlgorithm::kRing:
+      return hosts.hosts() == hosts.size() && !half;
+    case AllreduceAlgorithm::kLeadersExchange:
+      return hosts.layered();
+    case AllreduceAlgorithm::kLeadersDoubling:
+      return hosts.layered() && !half;
+    case AllreduceAlgorithm::kHierarchicalDirect:
+      return hosts.hosts() > 1;
+    case AllreduceAlgorithm::kHierarchicalRing:
+      return hosts.layered() && !half;
   }
-  if (small && !half) return layered ? Algorithm::kLeadersDoubling : Algorithm::kRecursiveDoubling;
-  if (hosts.hosts() == 1) return Algorithm::kDirect;
-  const size_t parts = static_cast<size_t>(hosts.hosts()) * static_cast<size_t>(hosts.fewest());
-  const bool short_parts = shape.bytes / parts < thresholds.min_ring_part_bytes;
-  if (half || short_parts) return Algorithm::kHierarchicalDirect;
-  return layered ? Algorithm::kHierarchicalRing : Algorithm::kRing;
+  return false;
+}
+
+AllreduceAlgorithm ChooseAllreduceAlgorithm(const AllreduceShape& shape,
+                                            const AlgorithmOptions& options) {
+  AllreduceAlgorithm best = AllreduceAlgorithm::kCopy;
+  double least = kNeverSeconds;
+  bool asked_for = false;
+  for (AllreduceAlgorithm algorithm : kAllreduceAlgorithms) {
+    if (!CanRun(algorithm, shape)) continue;
+    const bool wanted = FamilyOf(algorithm) == options.family;
+    const double seconds = EstimateSeconds(algorithm, shape, options.costs);
+    if (wanted > asked_for || (wanted == asked_for && seconds < least)) {
+      best = algorithm;
+      least = seconds;
+      asked_for = wanted;
+    }
+  }
+  return best;
 }
 
 Program AllreduceProgram(AllreduceAlgorithm algorithm, const AllreduceShape& shape, int self) {
@@ -74,22 +120,21 @@ Program AllreduceProgram(AllreduceAlgorithm algorithm, const AllreduceShape& sha
   return CopyOwnInput(shape.bytes);
 }
 
-Program ChooseAllreduce(const AllreduceShape& shape, int self,
-                        const AlgorithmThresholds& thresholds) {
-  return AllreduceProgram(ChooseAllreduceAlgorithm(shape, thresholds), shape, self);
+Program ChooseAllreduce(const AllreduceShape& shape, int self, const AlgorithmOptions& options) {
+  return AllreduceProgram(ChooseAllreduceAlgorithm(shape, options), shape, self);
 }
 
 Program ChooseBroadcast(size_t bytes, int self, const HostMap& hosts, int root,
-                        const AlgorithmThresholds& thresholds) {
+                        const AlgorithmOptions& options) {
   const int size = hosts.size();
-  const bool small = bytes / static_cast<size_t>(size) <= thresholds.max_binomial_bytes_per_rank;
+  const bool small = bytes / static_cast<size_t>(size) <= options.max_binomial_bytes_per_rank;
   return TreeBroadcast(small ? Tree::kBinomial : Tree::kChain, self, size, root, bytes);
 }
 
 Program ChooseAllgather(const std::vector<size_t>& blocks, int self, const HostMap& hosts,
-                        const AlgorithmThresholds& thresholds) {
+                        const AlgorithmOptions& options) {
   const size_t total = std::accumulate(blocks.begin(), blocks.end(), size_t{0});
-  if (hosts.hosts() == 1 || total <= thresholds.small_allgather_bytes) {
+  if (hosts.hosts() == 1 || total <= options.small_allgather_bytes) {
     return DirectAllgather(self, blocks);
   }
   return RingAllgather(self, hosts.HostByHost(), blocks);

@@ -9,39 +9,28 @@
 
 #include "base/dtype.h"
 #include "collective/barrier.h"
+#include "collective/cost_parameters.h"
 #include "collective/host_map.h"
 #include "collective/program.h"
 
 namespace tfring {
 
-// Where one algorithm takes over from another. Equal on all ranks.
-struct AlgorithmThresholds {
-  size_t small_allreduce_bytes = 16 * 1024;          // up to here message delays matter most
-  size_t small_between_two_hosts_bytes = 64 * 1024;  // likewise: an exchange sends no more
-  int max_exchange_ranks = 8;                        // or hosts, where leaders exchange
-  size_t min_ring_part_bytes = 64 * 1024;            // of a rank, or of a host's rank in its column
-  size_t max_binomial_bytes_per_rank = 128 * 1024;
-  size_t small_allgather_bytes = 64 * 1024;
-};
-
-// ---- Allreduce, the first line that fits:
+// ---- Allreduce: of those algorithms that can run, the one that the cost model (cost.h) expects
+// to be done first.
 //
-//   one rank                                           kCopy
-//   small, up to max_exchange_ranks ranks              kExchange, or kLeadersExchange
-//   small, not a half type                             kRecursiveDoubling, or kLeadersDoubling
-//   one host                                           kDirect
-//   half type, or parts below min_ring_part_bytes      kHierarchicalDirect
-//   else                                               kRing, or kHierarchicalRing
+//   one rank                              kCopy
+//   one host, or one rank a host          kExchange, kRecursiveDoubling
+//   one host                              kDirect
+//   several hosts                         kHierarchicalDirect
+//   one rank a host                       kRing
+//   several ranks on a host, of several   kLeadersExchange, kLeadersDoubling, kHierarchicalRing
 //
-// The second of two is for several hosts of which one has several ranks; the first line then
-// counts hosts.
-//
-// One message delay costs more than copying a small buffer a few times; and between two hosts an
-// exchange sends no more bytes than other algorithms. On one host every pair
+// One message delay costs more than copying a small buffer a few times. On one host every pair
 // of ranks has its own memory, so direct sends are best; over a network a ring crosses each
 // connection least, once its 2 (size - 1) delays are small against the transfer. With several
 // ranks on a host as little as possible crosses its connection. Half types stay with the
-// algorithms that round once, or once in a host and once among hosts.
+// algorithms that round once, or once in a host and once among hosts: not the ones that double,
+// and no ring.
 enum class AllreduceAlgorithm {
   kCopy,
   kExchange,
@@ -53,6 +42,17 @@ enum class AllreduceAlgorithm {
   kHierarchicalDirect,
   kHierarchicalRing,
 };
+constexpr AllreduceAlgorithm kAllreduceAlgorithms[] = {
+    AllreduceAlgorithm::kCopy,
+    AllreduceAlgorithm::kExchange,
+    AllreduceAlgorithm::kRecursiveDoubling,
+    AllreduceAlgorithm::kDirect,
+    AllreduceAlgorithm::kRing,
+    AllreduceAlgorithm::kLeadersExchange,
+    AllreduceAlgorithm::kLeadersDoubling,
+    AllreduceAlgorithm::kHierarchicalDirect,
+    AllreduceAlgorithm::kHierarchicalRing,
+};
 
 struct AllreduceShape {
   DType dtype = DType::kFloat32;
@@ -60,14 +60,28 @@ struct AllreduceShape {
   const HostMap& hosts;  // of the ranks that take part
 };
 
+// What a user can ask for; with several ranks on a host each stands for its variant.
+enum class AllreduceFamily { kAny, kExchange, kDoubling, kDirect, kRing };
+
+// Equal on all ranks.
+struct AlgorithmOptions {
+  CostParameters costs;
+  AllreduceFamily family = AllreduceFamily::kAny;  // where it has an algorithm that can run
+  size_t max_binomial_bytes_per_rank = 128 * 1024;
+  size_t small_allgather_bytes = 64 * 1024;
+};
+
+// Whether it suits where the ranks are, and rounds half types no more often than promised.
+bool CanRun(AllreduceAlgorithm algorithm, const AllreduceShape& shape);
+
 AllreduceAlgorithm ChooseAllreduceAlgorithm(const AllreduceShape& shape,
-                                            const AlgorithmThresholds& thresholds = {});
+                                            const AlgorithmOptions& options = {});
 
 Program AllreduceProgram(AllreduceAlgorithm algorithm, const AllreduceShape& shape, int self);
 
 // Both in one.
 Program ChooseAllreduce(const AllreduceShape& shape, int self,
-                        const AlgorithmThresholds& thresholds = {});
+                        const AlgorithmOptions& options = {});
 
 // ---- The others
 //
@@ -76,11 +90,11 @@ Program ChooseAllreduce(const AllreduceShape& shape, int self,
 //   barrier     dissemination
 
 Program ChooseBroadcast(size_t bytes, int self, const HostMap& hosts, int root,
-                        const AlgorithmThresholds& thresholds = {});
+                        const AlgorithmOptions& options = {});
 
 // `blocks` and the output as in allgather.h.
 Program ChooseAllgather(const std::vector<size_t>& blocks, int self, const HostMap& hosts,
-                        const AlgorithmThresholds& thresholds = {});
+                        const AlgorithmOptions& options = {});
 
 // On a buffer of BarrierScratchBytes(size), see barrier.h.
 Program ChooseBarrier(int self, int size);

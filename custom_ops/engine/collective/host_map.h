@@ -20,6 +20,11 @@ class HostMap {
       host_of_.push_back(added.first->second);
       ranks_[added.first->second].push_back(static_cast<int>(rank));
     }
+    fewest_ = size();
+    for (const std::vector<int>& ranks : ranks_) {
+      fewest_ = std::min(fewest_, static_cast<int>(ranks.size()));
+      most_ = std::max(most_, static_cast<int>(ranks.size()));
+    }
   }
 
   static HostMap OneHost(int size) { return HostMap(std::vector<int>(size, 0)); }
@@ -35,12 +40,9 @@ class HostMap {
   // Increasing.
   const std::vector<int>& ranks_on(int host) const { return ranks_[host]; }
 
-  // Ranks of the host that has fewest.
-  int fewest() const {
-    size_t fewest = host_of_.size();
-    for (const std::vector<int>& ranks : ranks_) fewest = std::min(fewest, ranks.size());
-    return static_cast<int>(fewest);
-  }
+  // Ranks of the host that has fewest, and of the one that has most.
+  int fewest() const { return fewest_; }
+  int most() const { return most_; }
 
   // Several hosts, one of which has several ranks.
   bool layered() const { return hosts() > 1 && hosts() < size(); }
@@ -57,6 +59,8 @@ class HostMap {
  private:
   std::vector<int> host_of_;             // by rank
   std::vector<std::vector<int>> ranks_;  // by host
+  int fewest_ = 0;
+  int most_ = 0;
 };
 
 }  // namespace tfring

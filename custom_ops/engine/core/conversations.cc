@@ -48,7 +48,7 @@ void Conversations::Begin(Request&& request, std::shared_ptr<const ProcessSet> s
   }
   name.active = std::move(name.spare);
   if (name.active == nullptr || name.active->shared_set() != set) {
-    name.active = std::make_unique<Operation>(std::move(set), mesh_, options_.thresholds);
+    name.active = std::make_unique<Operation>(std::move(set), mesh_, options_.algorithms);
   }
   name.active->Renew(std::move(request), occurrence, submitted);
   Operation& operation = *name.active;

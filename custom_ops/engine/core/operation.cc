@@ -33,11 +33,11 @@ size_t RowBytes(const Request& request, const Tensor& tensor) {
 }  // namespace
 
 Operation::Operation(std::shared_ptr<const ProcessSet> set, Mesh& mesh,
-                     const AlgorithmThresholds& thresholds)
+                     const AlgorithmOptions& algorithms)
     : agreement(set->self, set->count()),
       set_(std::move(set)),
       mesh_(mesh),
-      thresholds_(thresholds),
+      algorithms_(algorithms),
       executor_(set_->count(), set_->self) {}
 
 void Operation::Renew(Request&& request, uint32_t occurrence, TimePoint submitted) {
@@ -138,7 +138,7 @@ void Operation::BeginAllreduce(AllreducePlan& plan) {
   if (!plan.Fits(set_, request_.dtype, buffer_.size())) {
     const AllreduceShape shape{request_.dtype, buffer_.size(), set_->hosts};
     plan = {set_, request_.dtype, buffer_.size(),
-            std::make_shared<Plan>(ChooseAllreduce(shape, set_->self, thresholds_), set_->count())};
+            std::make_shared<Plan>(ChooseAllreduce(shape, set_->self, algorithms_), set_->count())};
   }
   Start(plan.plan, Reducer(request_.dtype, request_.reduce_op, factor));
 }
@@ -152,7 +152,7 @@ void Operation::BeginBroadcast() {
       std::memcpy(tensor.output, tensor.input, bytes);
     }
   }
-  Start(ChooseBroadcast(buffer_.size(), set_->self, set_->hosts, root, thresholds_), Reducer());
+  Start(ChooseBroadcast(buffer_.size(), set_->self, set_->hosts, root, algorithms_), Reducer());
 }
 
 // An allgather has two programs: the first dimensions, then the tensors themselves.
@@ -167,7 +167,7 @@ void Operation::BeginAllgather() {
   buffer_.Append(gathered, gathered, block * set_->count());
   gathering_sizes_ = true;
   const std::vector<size_t> blocks(set_->count(), block);
-  Start(ChooseAllgather(blocks, set_->self, set_->hosts, thresholds_), Reducer());
+  Start(ChooseAllgather(blocks, set_->self, set_->hosts, algorithms_), Reducer());
 }
 
 Status Operation::GatherTensors() {
@@ -205,7 +205,7 @@ Status Operation::GatherTensors() {
     }
     blocks[member] = buffer_.size() - before;
   }
-  Start(ChooseAllgather(blocks, set_->self, set_->hosts, thresholds_), Reducer());
+  Start(ChooseAllgather(blocks, set_->self, set_->hosts, algorithms_), Reducer());
   return Status::Ok();
 }
 

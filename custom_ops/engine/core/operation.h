@@ -23,8 +23,7 @@ namespace tfring {
 
 class Operation {
  public:
-  Operation(std::shared_ptr<const ProcessSet> set, Mesh& mesh,
-            const AlgorithmThresholds& thresholds);
+  Operation(std::shared_ptr<const ProcessSet> set, Mesh& mesh, const AlgorithmOptions& algorithms);
 
   // Becomes another operation of the same process set; the one before it has ended. So one
   // that is repeated need not allocate all that belongs to it again.
@@ -94,7 +93,7 @@ class Operation {
   Request request_;
   const std::shared_ptr<const ProcessSet> set_;
   Mesh& mesh_;
-  const AlgorithmThresholds& thresholds_;
+  const AlgorithmOptions& algorithms_;
   TimePoint submitted_{};
   TimePoint all_started_{};
   FrameHeader header_;

@@ -71,6 +71,21 @@ Status ReadLogLevel(const std::string& key, const std::string& value, LogLevel* 
   return Status::Ok();
 }
 
+Status ReadFamily(const std::string& key, const std::string& value, AllreduceFamily* out) {
+  static const std::map<std::string, AllreduceFamily> kFamilies = {
+      {"any", AllreduceFamily::kAny},
+      {"exchange", AllreduceFamily::kExchange},
+      {"doubling", AllreduceFamily::kDoubling},
+      {"direct", AllreduceFamily::kDirect},
+      {"ring", AllreduceFamily::kRing}};
+  const auto found = kFamilies.find(value);
+  if (found == kFamilies.end()) {
+    return BadValue(key, value, "any, exchange, doubling, direct or ring");
+  }
+  *out = found->second;
+  return Status::Ok();
+}
+
 using Reader = std::function<Status(const std::string&, const std::string&, EngineOptions*)>;
 
 Reader Int(int EngineOptions::* field, int lowest) {
@@ -126,6 +141,10 @@ const std::map<std::string, Reader>& Readers() {
          TFR_RETURN_IF_ERROR(ReadInteger(key, value, 0, 1000000, &spin));
          options->spin = std::chrono::microseconds(spin);
          return Status::Ok();
+       }},
+      {"allreduce_algorithm",
+       [](const std::string& key, const std::string& value, EngineOptions* options) {
+         return ReadFamily(key, value, &options->algorithms.family);
        }},
       {"log_level",
        [](const std::string& key, const std::string& value, EngineOptions* options) {

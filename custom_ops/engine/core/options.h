@@ -34,7 +34,7 @@ struct EngineOptions {
   Duration heartbeat_timeout{10000};   // 0: off
   std::chrono::microseconds spin{-1};  // -1: by the number of cores
   LogLevel log_level = LogLevel::kWarning;
-  AlgorithmThresholds thresholds;  // equal on all ranks
+  AlgorithmOptions algorithms;  // equal on all ranks
   Timeline* timeline = nullptr;    // records what happens; may be null
 };
 

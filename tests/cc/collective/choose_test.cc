@@ -32,28 +32,23 @@ std::vector<ChoiceCase> ChoiceCases() {
   return {
       {DType::kFloat32, 100, Hosts(1, 1), A::kCopy},
       {DType::kFloat32, 1 << 30, Hosts(1, 1), A::kCopy},
-      {DType::kFloat32, 16 * kKiB, Hosts(1, 2), A::kExchange},
-      {DType::kFloat32, 16 * kKiB, Hosts(8, 1), A::kExchange},
-      {DType::kFloat16, 16 * kKiB, Hosts(8, 1), A::kExchange},
-      {DType::kFloat32, 16 * kKiB, Hosts(1, 9), A::kRecursiveDoubling},
-      {DType::kInt8, 16 * kKiB, Hosts(9, 1), A::kRecursiveDoubling},
-      {DType::kFloat16, 16 * kKiB, Hosts(1, 9), A::kDirect},
-      {DType::kFloat32, 16 * kKiB + 4, Hosts(1, 2), A::kDirect},
-      {DType::kFloat32, 1 << 30, Hosts(1, 33), A::kDirect},
-      {DType::kFloat32, 100 * kKiB, Hosts(2, 1), A::kHierarchicalDirect},
-      {DType::kFloat32, 64 * kKiB, Hosts(2, 1), A::kExchange},
-      {DType::kBFloat16, 64 * kKiB, Hosts(2, 3), A::kLeadersExchange},
-      {DType::kFloat32, 64 * kKiB, Hosts(3, 1), A::kHierarchicalDirect},
-      {DType::kFloat32, 128 * kKiB, Hosts(2, 1), A::kRing},
+      {DType::kFloat32, 4 * kKiB, Hosts(1, 2), A::kExchange},
+      {DType::kFloat16, 4 * kKiB, Hosts(1, 2), A::kExchange},
+      {DType::kFloat32, 4 * kKiB, Hosts(2, 1), A::kExchange},
+      {DType::kFloat32, 1 << 20, Hosts(1, 2), A::kDirect},
+      {DType::kFloat32, 1 << 20, Hosts(1, 4), A::kDirect},
+      {DType::kFloat32, 64 << 20, Hosts(1, 2), A::kDirect},
+      {DType::kFloat32, 64 << 20, Hosts(1, 8), A::kDirect},
+      {DType::kBFloat16, 64 << 20, Hosts(1, 8), A::kDirect},
+      {DType::kFloat32, 64 << 20, Hosts(4, 1), A::kRing},
       {DType::kFloat32, 1 << 30, Hosts(7, 1), A::kRing},
       {DType::kBFloat16, 1 << 30, Hosts(7, 1), A::kHierarchicalDirect},
-      {DType::kFloat32, 16 * kKiB, Hosts(8, 2), A::kLeadersExchange},
-      {DType::kFloat16, 16 * kKiB, Hosts(2, 8), A::kLeadersExchange},
-      {DType::kFloat32, 16 * kKiB, Hosts(9, 2), A::kLeadersDoubling},
-      {DType::kFloat16, 16 * kKiB, Hosts(9, 2), A::kHierarchicalDirect},
-      {DType::kFloat32, 100 * kKiB, Hosts(2, 2), A::kHierarchicalDirect},
-      {DType::kFloat32, 256 * kKiB, Hosts(2, 2), A::kHierarchicalRing},
-      {DType::kBFloat16, 1 << 30, Hosts(2, 2), A::kHierarchicalDirect},
+      {DType::kFloat32, 4 * kKiB, Hosts(64, 1), A::kRecursiveDoubling},
+      {DType::kInt8, 4 * kKiB, Hosts(4096, 1), A::kRecursiveDoubling},
+      {DType::kFloat32, 4 * kKiB, Hosts(64, 8), A::kLeadersDoubling},
+      {DType::kFloat32, 4 * kKiB, Hosts(2, 2), A::kLeadersExchange},
+      {DType::kBFloat16, 64 << 20, Hosts(2, 2), A::kHierarchicalDirect},
+      {DType::kFloat32, 64 << 20, Hosts(4, 8), A::kHierarchicalRing},
   };
 }
 
@@ -62,21 +57,52 @@ TEST_EACH(AllreduceAlgorithmIsChosenAsDocumented, ChoiceCases()) {
       << param.bytes << " bytes, " << param.hosts.size() << " ranks on " << param.hosts.hosts();
 }
 
-TEST(ThresholdsCanBeOverridden) {
-  AlgorithmThresholds thresholds;
-  thresholds.small_allreduce_bytes = 200;
-  thresholds.small_between_two_hosts_bytes = 100;
-  thresholds.max_exchange_ranks = 2;
-  thresholds.min_ring_part_bytes = 1000;
-  const HostMap two = Hosts(2, 1);
-  const HostMap three = Hosts(3, 1);
-  const auto choose = [&](size_t bytes, const HostMap& hosts) {
-    return ChooseAllreduceAlgorithm({DType::kFloat32, bytes, hosts}, thresholds);
+TEST(AnAlgorithmCanBeAskedFor) {
+  using A = AllreduceAlgorithm;
+  AlgorithmOptions options;
+  const auto choose = [&](AllreduceFamily family, DType dtype, const HostMap& hosts) {
+    options.family = family;
+    return ChooseAllreduceAlgorithm({dtype, 100, hosts}, options);
   };
-  EXPECT_EQ(choose(100, two), AllreduceAlgorithm::kExchange);
-  EXPECT_EQ(choose(100, three), AllreduceAlgorithm::kRecursiveDoubling);
-  EXPECT_EQ(choose(104, two), AllreduceAlgorithm::kHierarchicalDirect);
-  EXPECT_EQ(choose(2000, two), AllreduceAlgorithm::kRing);
+  EXPECT_EQ(choose(AllreduceFamily::kRing, DType::kFloat32, Hosts(3, 1)), A::kRing);
+  EXPECT_EQ(choose(AllreduceFamily::kRing, DType::kFloat32, Hosts(3, 2)), A::kHierarchicalRing);
+  EXPECT_EQ(choose(AllreduceFamily::kDirect, DType::kFloat32, Hosts(1, 2)), A::kDirect);
+  EXPECT_EQ(choose(AllreduceFamily::kDoubling, DType::kInt8, Hosts(1, 2)), A::kRecursiveDoubling);
+  EXPECT_EQ(choose(AllreduceFamily::kExchange, DType::kInt8, Hosts(2, 2)), A::kLeadersExchange);
+  // It can't run: the fastest that can.
+  EXPECT_EQ(choose(AllreduceFamily::kRing, DType::kFloat16, Hosts(3, 1)),
+            choose(AllreduceFamily::kAny, DType::kFloat16, Hosts(3, 1)));
+}
+
+// What ranks know of their hosts is the same for all, however ranks are spread.
+TEST(AllRanksChooseAlikeOnUnequalHosts) {
+  for (const HostMap& hosts : {HostMap({0, 0, 0, 1}), HostMap({0, 1, 1, 2, 2, 2, 2, 0, 5})}) {
+    for (size_t bytes : {size_t{4}, 16 * kKiB, 256 * kKiB, size_t{1} << 24}) {
+      const AllreduceShape shape{DType::kFloat32, bytes, hosts};
+      const AllreduceAlgorithm chosen = ChooseAllreduceAlgorithm(shape);
+      EXPECT_TRUE(CanRun(chosen, shape));
+      std::vector<Program> programs;
+      for (int rank = 0; rank < hosts.size(); ++rank) {
+        programs.push_back(ChooseAllreduce(shape, rank));
+        EXPECT_EQ(CheckResultsCover(programs.back(), bytes), "");
+      }
+      EXPECT_EQ(CheckPrograms(programs, bytes), "") << static_cast<int>(chosen);
+    }
+  }
+}
+
+TEST(HalfTypesAreNeverRoundedAtEveryStep) {
+  for (DType dtype : {DType::kFloat16, DType::kBFloat16}) {
+    for (const HostMap& hosts : {Hosts(1, 4), Hosts(64, 1), Hosts(16, 4)}) {
+      for (size_t bytes = 64; bytes <= size_t{1} << 30; bytes *= 4) {
+        const AllreduceAlgorithm chosen = ChooseAllreduceAlgorithm({dtype, bytes, hosts});
+        EXPECT_NE(chosen, AllreduceAlgorithm::kRecursiveDoubling);
+        EXPECT_NE(chosen, AllreduceAlgorithm::kLeadersDoubling);
+        EXPECT_NE(chosen, AllreduceAlgorithm::kRing);
+        EXPECT_NE(chosen, AllreduceAlgorithm::kHierarchicalRing);
+      }
+    }
+  }
 }
 
 TEST(ChosenAllreducesFitTogether) {

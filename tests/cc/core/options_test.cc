@@ -12,7 +12,7 @@ TEST(OptionsAreRead) {
       "rank=2\nsize=4\nlocal_rank=0\nlocal_size=2\ncross_rank=1\ncross_size=2\nhost_id=b\n"
       "store=[::1]:2900\nstore_serve=1\nsecret=a=b c\ngeneration=7\nlisten_address=10.0.0.2\n"
       "start_timeout_s=1.5\nstall_warning_s=0\nstall_shutdown_s=0.0001\nheartbeat_timeout_s=3\n"
-      "spin_us=0\nlog_level=debug\n");
+      "spin_us=0\nallreduce_algorithm=ring\nlog_level=debug\n");
   ASSERT_OK(parsed);
   const EngineOptions& options = parsed.value();
   EXPECT_EQ(options.rank, 2);
@@ -26,6 +26,7 @@ TEST(OptionsAreRead) {
   EXPECT_EQ(options.stall_warning.count(), 0);
   EXPECT_EQ(options.stall_shutdown.count(), 1);  // rounded up: 0 would turn it off
   EXPECT_EQ(options.spin.count(), 0);
+  EXPECT_EQ(options.algorithms.family, AllreduceFamily::kRing);
   EXPECT_TRUE(options.log_level == LogLevel::kDebug);
 }
 
@@ -49,6 +50,7 @@ std::vector<Bad> BadOptions() {
           {"start_timeout_s=-1", "seconds"},
           {"stall_warning_s=nan", "seconds"},
           {"heartbeat_timeout_s=", "seconds"},
+          {"allreduce_algorithm=fast", "any, exchange, doubling, direct or ring"},
           {"log_level=loud", "debug, info, warning or error"},
           {"colour=red", "unknown option \"colour\""},
           {"rank", "unknown option"}};
