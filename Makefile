@@ -98,6 +98,10 @@ bench-full: $(VENV)/.native $(BENCH)/.installed  ## The same with more repetitio
 bench-horovod: $(VENV)/.native $(BENCH)/.installed $(HOROVOD)/.installed  ## The same as bench with Horovod, which is built first
 	$(BENCH)/bin/python -m benchmarks --horovod $(HOROVOD)/bin/python $(BENCH_ARGUMENTS)
 
+.PHONY: bench-startup
+bench-startup: $(VENV)/.native  ## Measure how long 2 to 64 processes take to join a job
+	$(BIN)/python -m benchmarks.startup $(BENCH_ARGUMENTS)
+
 .PHONY: bench-network
 bench-network: $(VENV)/.native $(BENCH)/.installed  ## Measure allreduce between hosts, which are network namespaces (needs root)
 	$(BENCH)/bin/python -m benchmarks.network $(BENCH_ARGUMENTS)

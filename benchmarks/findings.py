@@ -41,6 +41,11 @@ class Findings:
         pairs = zip(measured[one].rounds, measured[other].rounds, strict=True)
         return statistics.median([statistics.median(a) - statistics.median(b) for a, b in pairs])
 
+    def median(self, place: Place, one: str) -> float | None:
+        """Seconds that a contestant takes; None if it was not measured."""
+        measured = self.times.get(place, {})
+        return measured[one].median if one in measured else None
+
     def works(self, section: str, size: int) -> list[str]:
         """Names of the workloads measured there, in order."""
         return [work for where, ranks, work in self.times if (where, ranks) == (section, size)]

@@ -13,6 +13,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tfring.launcher.cores import usable_cores
+from tfring.launcher.environment import thread_variables
+
 ROOT = Path(__file__).resolve().parents[1]
 
 # A process to start and the variables that it gets beyond ours.
@@ -80,6 +83,15 @@ def by_itself(launch: Launch, size: int, arguments: list[str], directory: Path) 
     ]
 
 
+def by_itself_with_its_share(
+    launch: Launch, size: int, arguments: list[str], directory: Path
+) -> list[Command]:
+    """With as many threads as tfringrun would give it."""
+    threads = thread_variables(usable_cores(), size, {})
+    commands = by_itself(launch, size, arguments, directory)
+    return [(command, {**environment, **threads}) for command, environment in commands]
+
+
 def by_tfringrun(launch: Launch, size: int, arguments: list[str], directory: Path) -> list[Command]:
     """Without pinning: no other engine's processes are, beyond what is that engine's default."""
     launcher = [launch.python, "-c", _TFRINGRUN, "-np", str(size), "--no-prefix"]
@@ -137,7 +149,7 @@ def op_engines(horovod_python: str | None = None) -> list[Launch]:
     """Those that reduce tensors inside a `tf.function`, and tfring without it for comparison."""
     no_tf, module = _lacks("tensorflow"), "tensorflow_engine"
     engines = [
-        Launch("identity", "identity", f"{module}:Identity", by_itself, no_tf),
+        Launch("identity", "identity", f"{module}:Identity", by_itself_with_its_share, no_tf),
         Launch("tfring", "tfring raw", "tfring_raw:TfringRaw", by_tfringrun),
         Launch("tfring_op", "tfring op", f"{module}:TfringOp", by_tfringrun, no_tf),
         Launch(

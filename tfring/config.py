@@ -136,8 +136,8 @@ class Config:
     spin_us: int | None = _option(
         None,
         _whole(0, 1000000),
-        "Microseconds of busy waiting before the engine sleeps; default: 50, or 0 with more "
-        "processes than cores.",
+        "Microseconds that the engine looks for something to do before it sleeps; it yields the "
+        "core meanwhile. Default: 100.",
     )
     allreduce_algorithm: str = _option(
         "",

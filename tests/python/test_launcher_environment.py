@@ -28,14 +28,14 @@ def test_placement() -> None:
 
 
 @pytest.mark.parametrize(
-    ("cores", "workers", "share", "interop"),
-    [(8, 2, "4", "4"), (8, 3, "2", "2"), (2, 2, "1", "2"), (2, 8, "1", "2"), (1, 1, "1", "2")],
+    ("cores", "workers", "share"),
+    [(8, 2, "4"), (8, 3, "2"), (2, 2, "1"), (2, 8, "1"), (1, 1, "1")],
 )
-def test_each_worker_gets_its_share(cores: int, workers: int, share: str, interop: str) -> None:
+def test_each_worker_gets_its_share(cores: int, workers: int, share: str) -> None:
     assert thread_variables(cores, workers, {}) == {
         "OMP_NUM_THREADS": share,
         "TF_NUM_INTRAOP_THREADS": share,
-        "TF_NUM_INTEROP_THREADS": interop,
+        "TF_NUM_INTEROP_THREADS": share,
     }
 
 

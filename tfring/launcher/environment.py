@@ -46,9 +46,9 @@ def thread_variables(cores: int, local_size: int, environment: Mapping[str, str]
     variables = {
         "OMP_NUM_THREADS": str(share),
         "TF_NUM_INTRAOP_THREADS": str(share),
-        # Collectives hold no thread while they run, but another operation that blocks (a
-        # py_function) would keep the only thread from starting them.
-        "TF_NUM_INTEROP_THREADS": str(max(2, share)),
+        # Collectives hold no thread while they run. A second thread would be woken whenever
+        # one ends, on a core that another worker computes on.
+        "TF_NUM_INTEROP_THREADS": str(share),
     }
     return {name: value for name, value in variables.items() if not environment.get(name)}
 
