@@ -106,11 +106,6 @@ bench-startup: $(VENV)/.native  ## Measure how long 2 to 64 processes take to jo
 bench-network: $(VENV)/.native $(BENCH)/.installed  ## Measure allreduce between hosts, which are network namespaces (needs root)
 	$(BENCH)/bin/python -m benchmarks.network $(BENCH_ARGUMENTS)
 
-.PHONY: bench-startup
-bench-startup: $(VENV)/.native  ## Time joining and leaving, for 2 to 64 processes
-	mkdir -p benchmarks/results
-	$(BIN)/python -m benchmarks.startup --output benchmarks/results/latest_startup.md $(BENCH_ARGUMENTS)
-
 .PHONY: bench-cost
 bench-cost: $(VENV)/.native $(BENCH)/.installed build/cc/compile_commands.json  ## Fit the cost model and compare it with measurements (hosts need root)
 	PATH="$(abspath $(BIN)):$$PATH" cmake --build build/cc --target tfring_cost --parallel $(JOBS)
