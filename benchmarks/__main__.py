@@ -39,7 +39,7 @@ def plan_of(options: argparse.Namespace) -> Plan:
             sizes, (4 * KB, MB), QUICK, False, **shared, training_rounds=2, training_steps=steps
         )
     if options.full:
-        steps = (("cnn", 20), ("resnet50", 8))
+        steps = (("cnn", 20), ("resnet50", 4))
         return Plan(
             sizes, ALLREDUCE_BYTES, FULL, **shared, training_rounds=15, training_steps=steps
         )

@@ -50,7 +50,7 @@ class Plan:
     only: tuple[str, ...] = ()
     horovod_python: str | None = None
     training_rounds: int = 8
-    training_steps: tuple[tuple[str, int], ...] = (("cnn", 10), ("resnet50", 4))
+    training_steps: tuple[tuple[str, int], ...] = (("cnn", 8), ("resnet50", 2))
 
 
 def say(text: str) -> None:

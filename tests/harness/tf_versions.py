@@ -29,6 +29,7 @@ TESTS = (
     "tests/parallel/test_ops_*.py",
     "tests/python/test_keras_hooks.py",
     "tests/parallel/test_optimizer_mixed_precision.py",
+    "tests/parallel/test_xla_training.py",
 )
 REQUIREMENTS = ("pytest>=8", "pytest-timeout>=2.3")
 BUILD_LIMIT_S = 600
