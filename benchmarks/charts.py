@@ -1,4 +1,4 @@
-"""Charts of measurements, as PNG files. One look for all: a colour belongs to an engine."""
+"""Charts of measurements, as PNG files. One look: a colour is an engine's, or an algorithm's."""
 
 from __future__ import annotations
 
@@ -24,13 +24,21 @@ _COLOURS = {
     "Horovod (MPI)": "#7b3fa0",
     "Horovod (gloo)": "#b07cc6",
     "independent": "#444444",
-    "identity": "#888888",
+    "no reduction": "#888888",
+    "exchange": "#c8102e",
+    "doubling": "#1f5fa8",
+    "direct": "#e07b00",
+    "ring": "#7b3fa0",
+    "leaders exchange": "#d6336c",
+    "leaders doubling": "#17a2b8",
+    "hierarchical direct": "#2b8a3e",
+    "hierarchical ring": "#444444",
 }
 _OTHERS = ("#17a2b8", "#b5651d", "#5c940d", "#d6336c", "#495057")
 
 
 def colour(label: str) -> str:
-    """The engine's; labels such as "tfring, raw" have that of the longest name they begin with."""
+    """A label's own, or, such as of "tfring, raw", that of the longest name it begins with."""
     known = [name for name in _COLOURS if label.startswith(name)]
     if known:
         return _COLOURS[max(known, key=len)]
@@ -77,7 +85,7 @@ def times_by_size(path: Path, title: str, panels: Mapping[str, Mapping[str, Line
         sizes = sorted({size for line in lines.values() for size, _ in line})
         for label, line in lines.items():
             own = label.startswith("tfring")
-            dashed = label == "memcpy" or label == "identity" or label.endswith("raw")
+            dashed = label == "memcpy" or label == "no reduction" or label.endswith("raw")
             milliseconds = [1000 * seconds for _, seconds in line]
             ax.plot(
                 [size for size, _ in line],
@@ -186,12 +194,12 @@ def times_by_ranks(path: Path, title: str, panels: Mapping[str, Mapping[str, Lin
     """
     figure, axes = _figure(len(panels), title, 4.6)
     for ax, (name, lines) in zip(axes, panels.items(), strict=True):
-        for number, (label, line) in enumerate(lines.items()):
+        for label, line in lines.items():
             ax.plot(
                 [ranks for ranks, _ in line],
                 [1000 * seconds for _, seconds in line],
                 label=label,
-                color=("#c8102e", "#1f5fa8", "#e07b00", "#2b8a3e")[number % 4],
+                color=colour(label),
                 marker="o",
                 markersize=3.5,
             )
@@ -213,14 +221,14 @@ def predicted_and_measured(path: Path, points: Mapping[str, Line]) -> None:
         points: By label; (measured, predicted) in seconds.
     """
     figure, (ax,) = _figure(1, "Predicted against measured", 5.4)
-    colours = ("#c8102e", "#1f5fa8", "#e07b00", "#2b8a3e", "#7b3fa0", "#17a2b8", "#b5651d", "#444")
-    for number, (label, line) in enumerate(points.items()):
+    for label, line in points.items():
         ax.scatter(
             [1000 * measured for measured, _ in line],
             [1000 * predicted for _, predicted in line],
             label=label,
-            color=colours[number % len(colours)],
+            color=colour(label),
             s=16,
+            zorder=3,
         )
     all_times = [1000 * time for line in points.values() for pair in line for time in pair]
     ends = (min(all_times) / 1.5, max(all_times) * 1.5)

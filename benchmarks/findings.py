@@ -41,6 +41,13 @@ class Findings:
         pairs = zip(measured[one].rounds, measured[other].rounds, strict=True)
         return statistics.median([statistics.median(a) - statistics.median(b) for a, b in pairs])
 
+    def ratio_beyond(self, place: Place, base: str, one: str, other: str) -> float | None:
+        """The ratio of what two contestants take longer than a third, which is part of both."""
+        added = [self.difference(place, name, base) for name in (one, other)]
+        if added[0] is None or added[1] is None or added[1] <= 0:
+            return None
+        return added[0] / added[1]
+
     def median(self, place: Place, one: str) -> float | None:
         """Seconds that a contestant takes; None if it was not measured."""
         measured = self.times.get(place, {})

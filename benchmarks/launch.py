@@ -149,7 +149,9 @@ def op_engines(horovod_python: str | None = None) -> list[Launch]:
     """Those that reduce tensors inside a `tf.function`, and tfring without it for comparison."""
     no_tf, module = _lacks("tensorflow"), "tensorflow_engine"
     engines = [
-        Launch("identity", "identity", f"{module}:Identity", by_itself_with_its_share, no_tf),
+        Launch(
+            "no_reduction", "no reduction", f"{module}:NoReduction", by_itself_with_its_share, no_tf
+        ),
         Launch("tfring", "tfring raw", "tfring_raw:TfringRaw", by_tfringrun),
         Launch("tfring_op", "tfring op", f"{module}:TfringOp", by_tfringrun, no_tf),
         Launch(

@@ -132,7 +132,12 @@ def _ratios(findings: Findings, section: str, size: int) -> dict[str, dict[str, 
         group = groups.setdefault(work.replace("ResNet-50 ", "ResNet-50\n"), {})
         for name in findings.times[place]:
             ratio = findings.ratio(place, name, _OWN[section])
-            if ratio is not None and name not in (_OWN[section], "tfring", "identity", "memcpy"):
+            if ratio is not None and name not in (
+                _OWN[section],
+                "tfring",
+                "no_reduction",
+                "memcpy",
+            ):
                 group[_label(section, name)] = ratio
     return {work: group for work, group in groups.items() if group}
 

@@ -150,7 +150,7 @@ typedef struct tfr_request {
 
 /* Starts an operation. Anything but TFR_OK: it has not been started and `done` is not
  * called. The request, its tensors array, dims and strings are copied; tensors' memory
- * stays with the engine until `done`. */
+ * stays with the engine until `done`. Outputs of an operation that fails are undefined. */
 TFR_API tfr_code tfr_submit(const tfr_request* request, tfr_done_fn done, void* arg);
 
 /* The same, waiting for the end and returning its code. An operation that a lost peer,

@@ -28,7 +28,7 @@ def test_measurements_decide() -> None:
             ("ops", 2, "1 MB"): {
                 "tfring": of(0.001),
                 "tfring_op": of(0.0013),
-                "identity": of(0.0002),
+                "no_reduction": of(0.0002),
             },
             ("training", 2, "cnn"): {"alone": of(0.98), "tfring": of(1.0)},
         }
@@ -37,7 +37,7 @@ def test_measurements_decide() -> None:
     assert found["allreduce 4 KB: tfring / Open MPI"].met is False
     assert found["allreduce 256 MB: tfring / Open MPI"].met
     assert found["allreduce 256 MB: tfring / memcpy"].met
-    assert found["allreduce 1 MB: op - raw - a function call"].met
+    assert found["allreduce 1 MB: op - raw"].met
     assert found["training small CNN: speed against independent"].met
     assert found["training ResNet-50: speed against independent"].met is None
     note = targets.table(list(found.values())).note

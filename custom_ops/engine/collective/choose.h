@@ -62,6 +62,14 @@ struct AllreduceShape {
 
 // What a user can ask for; with several ranks on a host each stands for its variant.
 enum class AllreduceFamily { kAny, kExchange, kDoubling, kDirect, kRing };
+constexpr AllreduceFamily kAllreduceFamilies[] = {
+    AllreduceFamily::kAny,    AllreduceFamily::kExchange, AllreduceFamily::kDoubling,
+    AllreduceFamily::kDirect, AllreduceFamily::kRing,
+};
+constexpr const char* NameOf(AllreduceFamily family) {
+  constexpr const char* kNames[] = {"any", "exchange", "doubling", "direct", "ring"};
+  return kNames[static_cast<int>(family)];
+}
 
 // Equal on all ranks.
 struct AlgorithmOptions {

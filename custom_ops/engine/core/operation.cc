@@ -42,6 +42,7 @@ Operation::Operation(std::shared_ptr<const ProcessSet> set, Mesh& mesh,
 
 void Operation::Renew(Request&& request, uint32_t occurrence, TimePoint submitted) {
   request_ = std::move(request);
+  request_.algorithm = algorithms_.family;
   submitted_ = submitted;
   all_started_ = {};
   header_ = HeaderOf(request_, occurrence);

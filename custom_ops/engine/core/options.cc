@@ -72,18 +72,12 @@ Status ReadLogLevel(const std::string& key, const std::string& value, LogLevel* 
 }
 
 Status ReadFamily(const std::string& key, const std::string& value, AllreduceFamily* out) {
-  static const std::map<std::string, AllreduceFamily> kFamilies = {
-      {"any", AllreduceFamily::kAny},
-      {"exchange", AllreduceFamily::kExchange},
-      {"doubling", AllreduceFamily::kDoubling},
-      {"direct", AllreduceFamily::kDirect},
-      {"ring", AllreduceFamily::kRing}};
-  const auto found = kFamilies.find(value);
-  if (found == kFamilies.end()) {
-    return BadValue(key, value, "any, exchange, doubling, direct or ring");
+  for (AllreduceFamily family : kAllreduceFamilies) {
+    if (value != NameOf(family)) continue;
+    *out = family;
+    return Status::Ok();
   }
-  *out = found->second;
-  return Status::Ok();
+  return BadValue(key, value, "any, exchange, doubling, direct or ring");
 }
 
 using Reader = std::function<Status(const std::string&, const std::string&, EngineOptions*)>;

@@ -34,8 +34,8 @@ struct EngineOptions {
   Duration heartbeat_timeout{10000};   // 0: off
   std::chrono::microseconds spin{-1};  // -1: by the number of cores
   LogLevel log_level = LogLevel::kWarning;
-  AlgorithmOptions algorithms;  // equal on all ranks
-  Timeline* timeline = nullptr;    // records what happens; may be null
+  AlgorithmOptions algorithms;   // equal on all ranks
+  Timeline* timeline = nullptr;  // records what happens; may be null
 };
 
 // Reads the lines of "key=value" that c_api.h describes.

@@ -113,6 +113,9 @@ std::string Describe(const Request& request) {
     text += std::string(", ") + NameOf(request.reduce_op);
     if (request.prescale != 1) text += ", prescale " + std::to_string(request.prescale);
     if (request.postscale != 1) text += ", postscale " + std::to_string(request.postscale);
+    if (request.algorithm != AllreduceFamily::kAny) {
+      text += std::string(", by ") + NameOf(request.algorithm);
+    }
   }
   return text;
 }
@@ -126,6 +129,7 @@ uint32_t DigestOf(const Request& request) {
     hasher.Add(static_cast<int64_t>(request.reduce_op));
     hasher.Add(&request.prescale, sizeof(double));
     hasher.Add(&request.postscale, sizeof(double));
+    hasher.Add(static_cast<int64_t>(request.algorithm));
   }
   hasher.Add(static_cast<int64_t>(request.tensors.size()));
   for (const Tensor& tensor : request.tensors) {

@@ -8,6 +8,7 @@
 
 #include "base/dtype.h"
 #include "base/status.h"
+#include "collective/choose.h"
 
 namespace tfring {
 
@@ -43,6 +44,8 @@ struct Request {
   int root = 0;
   double prescale = 1;
   double postscale = 1;
+  // Of an allreduce: what this rank's options ask for.
+  AllreduceFamily algorithm = AllreduceFamily::kAny;
   std::vector<Tensor> tensors;
   // Memory for a gathered tensor; see tfr_allocate_fn.
   std::function<void*(int index, const std::vector<int64_t>& first_dims)> allocate;

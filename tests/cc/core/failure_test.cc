@@ -27,7 +27,8 @@ TEST(MismatchedShapesFailEverywhere) {
       EXPECT_TRUE(Contains(status.message(), "\"grads\""));
       EXPECT_TRUE(Contains(status.message(), "rank 0, 1, 3: allreduce float32 [8]"));
       EXPECT_TRUE(Contains(status.message(), "rank 2: allreduce float32 [7]"));
-      // Nothing is lost but that operation: the next of the same name works.
+      // Nothing is lost but that operation and its output: the next of the same name works.
+      values.assign(8, 1.0f);
       const Status next =
           RunRequest(engine, AllreduceRequest("grads", DType::kFloat32, ReduceOp::kSum,
                                               values.data(), values.data(), 8));
@@ -73,6 +74,21 @@ TEST(MismatchedRootsKindsAndTypes) {
         RunRequest(engine, AllreduceRequest("type", rank == 0 ? DType::kInt32 : DType::kFloat32,
                                             ReduceOp::kSum, values.data(), values.data(), 4));
     EXPECT_TRUE(types.code() == Code::kMismatch);
+  });
+}
+
+TEST(DifferentOptionsForAlgorithmsAreAMismatch) {
+  ClusterOptions cluster_options = OnOneHost(3);
+  cluster_options.adjust = [](EngineOptions& options) {
+    if (options.rank == 1) options.algorithms.family = AllreduceFamily::kDoubling;
+  };
+  Cluster cluster(cluster_options);
+  cluster.Run([](Engine& engine, int) {
+    float value = 1;
+    const Status status = RunRequest(
+        engine, AllreduceRequest("x", DType::kFloat32, ReduceOp::kSum, &value, &value, 1));
+    EXPECT_TRUE(status.code() == Code::kMismatch);
+    EXPECT_TRUE(Contains(status.message(), "rank 1: allreduce float32 [1], sum, by doubling"));
   });
 }
 
