@@ -11,8 +11,8 @@ import tensorflow as tf
 from tfring import engine, objects
 from tfring.autotune import TunedSteps
 from tfring.callbacks.agreed_steps import AgreedSteps
-from tfring.errors import InvalidArgumentError, MismatchError
-from tfring.keras_hooks import accumulator_ids
+from tfring.errors import InvalidArgumentError
+from tfring.model_state import describe, is_built, require_same, shared_state
 from tfring.monitoring.timeline.recording import StepMarker
 from tfring.optimizer import require_distributed
 from tfring.seed import differ_by_rank, seed_states
@@ -65,7 +65,7 @@ class BroadcastInitialVariables(keras.callbacks.Callback):
         require_distributed(self.model)
         if engine.size() == 1:
             return
-        own = (self.params.get("steps"), _is_built(self.model))
+        own = (self.params.get("steps"), is_built(self.model))
         everyone = objects.allgather_object(own, name="fit/begin")
         batches = [number for number, _ in everyone]
         self._steps = AgreedSteps(batches, self.model.steps_per_execution)
@@ -166,14 +166,14 @@ class BroadcastInitialVariables(keras.callbacks.Callback):
         return self._function(iterator)
 
     def _broadcast(self) -> None:
-        state = _state_of(self.model)
+        state = shared_state(self.model)
         seeds = seed_states(self.model)
         own = (
-            [(v.path, str(v.dtype), tuple(v.shape)) for v in state],
+            describe(state),
             [keras.ops.convert_to_numpy(v) for v in seeds],
         )
         everyone = objects.allgather_object(own, name="fit/variables")
-        _require_same([described for described, _ in everyone])
+        require_same([described for described, _ in everyone])
         broadcast_variables(state, self.root_rank, name="initial_variables")
         others = [values for _, values in everyone[: engine.rank()]]
         differ_by_rank(seeds, [values for values in others if len(values) == len(seeds)])
@@ -190,14 +190,9 @@ class BroadcastInitialVariables(keras.callbacks.Callback):
             )
 
 
-def _is_built(model: Any) -> bool:
-    # A model with a train_step of its own (GANs) may never be called itself.
-    return model.built or (model.layers and all(layer.built for layer in model.layers))
-
-
 def _build(model: Any, element_spec: Any) -> None:
     """Builds a model from what its data looks like; no computation, no data."""
-    if _is_built(model):
+    if is_built(model):
         return
     data = element_spec if isinstance(element_spec, tuple) else (element_spec,)
     try:
@@ -210,44 +205,3 @@ def _build(model: Any, element_spec: Any) -> None:
             f"model {model.name!r} is not built, and building it from its data ({data[0]}) failed: "
             f"{error}. Build it before fit, for instance by calling it on a batch"
         ) from error
-
-
-def _state_of(model: Any) -> list[Any]:
-    """Weights and optimizer state; of a model with several optimizers that of all.
-
-    Gradients that an optimizer is accumulating are a rank's own.
-    """
-    if model.optimizer is not None and not model.optimizer.built:
-        model.optimizer.build(model.trainable_variables)
-    optimizers = [
-        value
-        for value in (model.optimizer, *vars(model).values())
-        if isinstance(value, keras.optimizers.Optimizer)
-    ]
-    state = {id(variable): variable for variable in model.weights}
-    for optimizer in optimizers:
-        local = accumulator_ids(optimizer)
-        state.update({id(v): v for v in optimizer.variables if id(v) not in local})
-    return list(state.values())
-
-
-def _require_same(everyone: list[list[tuple[str, str, tuple[int, ...]]]]) -> None:
-    for rank, described in enumerate(everyone):
-        for position in range(max(len(described), len(everyone[0]))):
-            first, here = (
-                row[position] if position < len(row) else None for row in (everyone[0], described)
-            )
-            # Keras numbers layers over the whole process, so names may differ.
-            if (first and first[1:]) != (here and here[1:]):
-                raise MismatchError(
-                    f"the ranks have different models: variable {position} is {_text(first)} on "
-                    f"rank 0 and {_text(here)} on rank {rank} (of {len(everyone[0])} and "
-                    f"{len(described)} variables of model and optimizer)"
-                )
-
-
-def _text(described: tuple[str, str, tuple[int, ...]] | None) -> str:
-    if described is None:
-        return "missing"
-    path, dtype, shape = described
-    return f"{path} ({dtype}, shape {shape})"

@@ -173,6 +173,12 @@ class Config:
     timeline_part: str = _option(
         "", _text, "File for this rank's part of the timeline. The launcher sets it."
     )
+    commit_directory: str = _option(
+        "",
+        _text,
+        "Directory for the commits of elastic training, from which a new start resumes; see "
+        "elastic.md. Default: none are written.",
+    )
     library_dir: str = _option(
         "", _text, "Folder of the native libraries; default: `lib` within the package."
     )

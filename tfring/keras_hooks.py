@@ -64,6 +64,12 @@ def completes_update(optimizer: Any) -> tf.Tensor:
     return tf.equal((calls + 1) % optimizer.gradient_accumulation_steps, 0)
 
 
+def begins_update(optimizer: Any) -> tf.Tensor:
+    """Whether the next call of an accumulating optimizer is the first of an update."""
+    calls = tf.convert_to_tensor(optimizer._iterations)
+    return tf.equal(calls % optimizer.gradient_accumulation_steps, 0)
+
+
 def accumulators(optimizer: Any, variables: Sequence[Any]) -> list[Any]:
     """The variables with the sums of the gradients so far, unscaled."""
     return [
@@ -116,3 +122,62 @@ def on_loss_scale_optimizer(created: Callable[[Any], None]) -> None:
 
     init._tfring_original = original  # type: ignore[attr-defined]
     cls.__init__ = init
+
+
+# ---- The course of fit ---------------------------------------------------------------------
+
+_EVENTS = ("on_train_begin", "on_epoch_begin", "on_epoch_end", "on_test_begin", "on_train_end")
+
+
+def follow_callback_lists(follower_of: Callable[[Any], Any]) -> None:
+    """Calls `follower_of(model).around(event, callbacks, epoch)` around some of Keras's events.
+
+    A callback can't be sure to be the first or the last in the list. Only the first call does
+    anything, since there is one class of lists per process.
+
+    Args:
+        follower_of: Returns None for a model that is not followed.
+    """
+    cls = keras.callbacks.CallbackList
+    for event in _EVENTS:
+        original = getattr(cls, event)
+        if not hasattr(original, "_tfring_original"):
+            setattr(cls, event, _followed(event, original, follower_of))
+
+
+def _followed(event: str, original: Any, follower_of: Callable[[Any], Any]) -> Any:
+    @functools.wraps(original)
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        model = self.model
+        follower = None if model is None else follower_of(model)
+        if follower is None:
+            return original(self, *args, **kwargs)
+        epoch = (args[0] if args else kwargs["epoch"]) if "epoch" in event else None
+        with follower.around(event, self.callbacks, epoch):
+            return original(self, *args, **kwargs)
+
+    call._tfring_original = original  # type: ignore[attr-defined]
+    return call
+
+
+def override_metric_logs(model: Any) -> Callable[[], None]:
+    """Has an epoch without batches report what its metrics contain.
+
+    Keras reports what the last batch returned, so nothing when there was none, which happens
+    when an epoch is entered again at its end.
+
+    Returns:
+        What ends that.
+    """
+    name = "_get_metrics_result_or_logs"
+    before = vars(model).get(name)
+    current = getattr(model, name)
+    vars(model)[name] = lambda logs: current(logs or model.get_metrics_result())
+
+    def end() -> None:
+        if before is None:
+            vars(model).pop(name, None)
+        else:
+            vars(model)[name] = before
+
+    return end

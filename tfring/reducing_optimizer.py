@@ -14,7 +14,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import types
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -34,10 +34,12 @@ class ReducingOptimizer:
     Attributes:
         tfring_reduction: How gradients are reduced.
         tfring_plain_class: The class without this one.
+        tfring_on_update: Called behind the gate of each update; None: nothing is.
     """
 
     tfring_reduction: GradientReduction
     tfring_plain_class: type
+    tfring_on_update: Callable[[], None] | None = None
 
     # Keras saves `optimizer.__class__`. It must find its own class there: a saved model loads
     # where tfring is not installed, and user-defined optimizers are found in Keras's registry.
@@ -67,6 +69,8 @@ class ReducingOptimizer:
         if not reduced_already(grads):
             grads = reduce_gradients(self, grads, variables)
         with _reduced(family), tf.control_dependencies(_gate(grads, self.tfring_reduction)):
+            if self.tfring_on_update is not None:
+                self.tfring_on_update()
             return base.apply(grads, given)
 
     def update_step(self, *args: Any, **kwargs: Any) -> Any:

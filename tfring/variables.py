@@ -27,6 +27,7 @@ def broadcast_variables(
     *,
     process_set: ProcessSet | None = None,
     name: str = "variables",
+    receive: bool = True,
 ) -> None:
     """Gives every rank the root's values. No variable changes before all have arrived.
 
@@ -42,6 +43,7 @@ def broadcast_variables(
         root_rank: Whose values count.
         process_set: The ranks that take part; all by default.
         name: What the operations are called; the same on every rank.
+        receive: Whether this rank's variables change; each rank says so for itself.
 
     Raises:
         TypeError: An element is no variable, or holds strings or other objects.
@@ -59,6 +61,8 @@ def broadcast_variables(
         )
         for position, value in zip(bucket, values, strict=True):
             received[position] = value
+    if not receive:
+        return
     with tf.control_dependencies(received):
         for target, value in zip(targets, received, strict=True):
             target.assign(value if value.dtype == target.dtype else _decode(value, target))

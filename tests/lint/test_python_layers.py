@@ -29,12 +29,13 @@ GROUPS = [
     ["tfring.gradients", "tfring.sparse"],
     ["tfring.ops"],
     ["tfring.bucket_search", "tfring.bucket_size", "tfring.buckets", "tfring.keras_hooks"],
-    ["tfring.reduction", "tfring.variables"],
+    ["tfring.model_state", "tfring.reduction", "tfring.variables"],
     ["tfring.accumulation"],
     ["tfring.reducing_optimizer"],
     ["tfring.gradient_tape", "tfring.moving_averages", "tfring.optimizer", "tfring.seed"],
     ["tfring.autotune"],
     ["tfring.data", "tfring.monitoring"],
+    ["tfring.elastic"],
     ["tfring.callbacks"],
 ]
 # All that the launcher may import besides the standard library.

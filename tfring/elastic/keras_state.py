@@ -1,0 +1,127 @@
+"""`KerasState`: a model that trains by `fit`, whoever dies."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+
+from tfring import engine
+from tfring.elastic.fit_follower import FitFollower, FitRecord
+from tfring.elastic.tensorflow_state import TensorFlowState
+from tfring.errors import InvalidArgumentError
+from tfring.model_state import is_built
+from tfring.variables import broadcast_variables
+
+
+class KerasState(TensorFlowState):
+    """The state of a model that is trained by `fit`.
+
+    When membership changes `fit` is left by an exception and called again. Then:
+
+    - every variable is what it was after the last completed step: weights, optimizer, averages
+      of BatchNormalization, metrics, seeds
+    - workers that had completed a step less get it from those that had not
+    - a newcomer has the weights, the optimizer's state, the attributes, the callbacks' state
+    - Keras's callbacks and tfring's go on with what they remembered (EarlyStopping its `wait`
+      and `best`, History its history, ...): what is plain data among their attributes
+    - the metrics of the running epoch go on, less the share of workers that were lost
+
+    Attributes with the names `epoch` and `batch` follow the training: the running epoch, or the
+    next when one has ended, and the batches that are completed in it.
+
+    Example:
+
+    >>> state = tfring.elastic.KerasState(model, epoch=0, batch=0)
+    >>>
+    >>> @tfring.elastic.run
+    ... def train(state):
+    ...     model.fit(dataset, epochs=90, initial_epoch=state.epoch,
+    ...               callbacks=[tfring.callbacks.CommitState(state, batches_per_commit=50)])
+    >>>
+    >>> train(state)
+
+    Args:
+        model: A `keras.Model`. Its `train_step` is wrapped, so make the state before training.
+        optimizer: The one that trains it, if it is not compiled with it.
+        directory, **attributes: As for `TensorFlowState`.
+
+    Raises:
+        InvalidArgumentError: As `TensorFlowState`; or `model` is no Keras model.
+    """
+
+    def __init__(
+        self, model: Any, optimizer: Any = None, *, directory: Any = None, **attributes: Any
+    ) -> None:
+        if not isinstance(model, keras.Model):
+            raise InvalidArgumentError(f"model: expected a keras.Model, received {model!r}")
+        super().__init__(model=model, optimizer=optimizer, directory=directory, **attributes)
+        own = type(model).train_step is keras.Model.train_step
+        # Another state of this model may have wrapped it.
+        step = getattr(model.train_step, "tfring_plain", model.train_step)
+        vars(model)["train_step"] = self._steps.wrap(step, one_update=own)
+        # It may have been made of the step that is not wrapped.
+        model.train_function = None
+        self._complete = False  # the model's weights have been given to all
+        self._follower = FitFollower(
+            model,
+            completed_steps=lambda: self.completed_steps,
+            on_position=self._set_position,
+            on_train_begin=self._complete_sync,
+            epoch=self._position(),
+        )
+
+    @property
+    def model_is_shared(self) -> bool:
+        """Whether all members have had the same weights, so that nobody need broadcast them."""
+        return self._complete
+
+    def update_position(self) -> None:
+        """Sets `epoch` and `batch` to where the training is."""
+        self._set_position(self._follower.record.epoch, self._follower.batches_done())
+
+    def commit(self) -> None:
+        """As `TensorFlowState.commit`."""
+        self.update_position()
+        super().commit()
+
+    def recover(self) -> None:
+        """As `TensorFlowState.recover`; also keeps what the next call of `fit` goes on with."""
+        super().recover()
+        self._follower.interrupted()
+        self.update_position()
+
+    def sync(self) -> None:
+        """As `TensorFlowState.sync`."""
+        if not self._member:
+            self._follower.metrics = None  # of a rehearsal
+        super().sync()
+        self._complete = self._complete or is_built(self._model)
+
+    def _position(self) -> int:
+        follower = getattr(self, "_follower", None)
+        return super()._position() if follower is None else follower.record.epoch
+
+    def _set_position(self, epoch: int, batch: int) -> None:
+        for name, value in (("epoch", epoch), ("batch", batch)):
+            if name in self._names:
+                setattr(self, name, value)
+
+    def _meta(self) -> dict[str, Any]:
+        record = self._follower.snapshot()
+        return {**super()._meta(), "fit": vars(record), "metrics": self._follower.metrics_now()}
+
+    def _put_meta(self, meta: dict[str, Any], *, own: bool) -> None:
+        super()._put_meta(meta, own=own)
+        self._follower.record = FitRecord(**meta["fit"])
+        if own:  # another rank's metrics are in its own sums already
+            self._follower.metrics = meta["metrics"]
+
+    def _complete_sync(self) -> None:
+        """What could not be done at `sync`, since the model was not built."""
+        if self._complete or not is_built(self._model):
+            return
+        self._complete = True
+        if engine.is_initialized() and engine.size() > 1:
+            self._take_resumed()
+            broadcast_variables(self._shared_native(), self._root, name="elastic/variables")
