@@ -26,7 +26,7 @@ _LABELS = {
     "horovod_gloo": "Horovod (gloo)",
     "tfring_op": "tfring op",
 }
-_MODELS = {"cnn": "small CNN, 1.25 M parameters", "resnet50": "ResNet-50, 64x64 images"}
+_MODELS = {"cnn": "small CNN, 1.2 M parameters", "resnet50": "ResNet-50, 64x64 images"}
 _SIZES = {size_text(size): size for size in ALLREDUCE_BYTES}
 _HOW = (
     "Median (minimum) in milliseconds, over all repetitions, of the time from the moment the "

@@ -69,10 +69,16 @@ class InternalError(TfringError):
     code = 10
 
 
+class MembershipChangedError(TfringError):
+    """Workers join or leave; `tfring.elastic.run` goes on with those there are then."""
+
+    code = 11
+
+
 class LaunchError(TfringError):
     """`tfringrun` or `tfring.run` can't start what it was asked to, or a worker failed."""
 
-    code = 11
+    code = 12
 
 
 _KINDS = {
@@ -80,7 +86,7 @@ _KINDS = {
     for kind in (
         *(InvalidArgumentError, MismatchError, PeerLostError, StalledError),
         *(RendezvousTimeoutError, ShutDownError, NotInitializedError),
-        *(AuthenticationError, TransportError, InternalError),
+        *(AuthenticationError, TransportError, InternalError, MembershipChangedError),
     )
 }
 

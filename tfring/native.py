@@ -12,7 +12,7 @@ from typing import Any
 from tfring.config import Config
 from tfring.errors import TfringError, error_for
 
-ABI_VERSION = 2
+ABI_VERSION = 3
 
 # Kinds of operations.
 ALLREDUCE, BROADCAST, ALLGATHER, BARRIER = range(4)
@@ -76,6 +76,7 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "tfr_last_error": (c_char_p, []),
     "tfr_init": (c_int, [c_char_p]),
     "tfr_shutdown": (c_int, []),
+    "tfr_interrupt": (None, [c_int64, c_char_p]),
     "tfr_is_initialized": (c_int, []),
     **{
         f"tfr_{name}": (c_int, [])

@@ -109,6 +109,10 @@ tfr_code tfr_shutdown(void) {
   return TFR_OK;
 }
 
+void tfr_interrupt(int64_t generation, const char* reason) {
+  tfring::Job::Get().Interrupt(generation, reason == nullptr ? "" : reason);
+}
+
 int tfr_is_initialized(void) { return tfring::Job::Get().engine() != nullptr ? 1 : 0; }
 
 int tfr_rank(void) { return tfring::FromEngine(&tfring::EngineOptions::rank); }

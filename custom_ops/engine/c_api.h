@@ -16,7 +16,7 @@ extern "C" {
 #define TFR_API __attribute__((visibility("default")))
 
 /* Grows whenever a declaration here changes meaning; both sides compare it. */
-#define TFR_ABI_VERSION 2
+#define TFR_ABI_VERSION 3
 TFR_API int tfr_abi_version(void);
 
 typedef enum tfr_code {
@@ -30,7 +30,8 @@ typedef enum tfr_code {
   TFR_NOT_INITIALIZED = 7,
   TFR_UNAUTHENTICATED = 8, /* wrong job secret */
   TFR_IO = 9,              /* address in use, unreachable host, ... */
-  TFR_INTERNAL = 10
+  TFR_INTERNAL = 10,
+  TFR_INTERRUPTED = 11 /* the job's membership changes: tfr_interrupt */
 } tfr_code;
 
 /* Message of this thread's last failed call; valid until its next call. */
@@ -72,7 +73,13 @@ TFR_API int tfr_cross_size(void);
  * not initialised. */
 TFR_API int64_t tfr_generation(void);
 
-/* TFR_OK, or why the engine can do no more (a lost peer). */
+/* From any thread: generations from 1 to this one are over, for that reason. Operations pending
+ * or yet to come fail with TFR_INTERRUPTED, here and on all other ranks of the generation; so
+ * does a tfr_init of such a generation, under way or yet to come. tfr_shutdown and tfr_init of
+ * a later generation may follow. Generation 0, of jobs that never change, is not concerned. */
+TFR_API void tfr_interrupt(int64_t generation, const char* reason);
+
+/* TFR_OK, or why the engine can do no more (a lost peer, an interrupt). */
 TFR_API tfr_code tfr_health(void);
 
 /* ---- Process sets ------------------------------------------------------------------ */

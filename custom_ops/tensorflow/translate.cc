@@ -12,6 +12,7 @@ TF_Code ToTensorFlow(tfr_code code) {
     // Not TF_UNAVAILABLE, which graphs turn into an internal error unless it comes from an
     // op of TensorFlow's own network.
     case TFR_PEER_LOST:
+    case TFR_INTERRUPTED:
     case TFR_IO:
       return TF_ABORTED;
     case TFR_STALLED:

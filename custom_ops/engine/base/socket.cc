@@ -220,13 +220,14 @@ void SetNoDelay(int fd) {
   setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 }
 
-Status WaitForEvent(int fd, short events, const Deadline& deadline) {
-  pollfd entry{fd, events, 0};
+Status WaitForEvent(int fd, short events, const Deadline& deadline,
+                    const Interruption* interruption) {
+  pollfd entries[] = {{fd, events, 0}, {interruption ? interruption->fd() : -1, POLLIN, 0}};
   while (true) {
     constexpr std::chrono::milliseconds kLongest{3600 * 1000};
     const int timeout = static_cast<int>(std::min(deadline.remaining(), kLongest).count());
-    const int ready = poll(&entry, 1, timeout);
-    if (ready > 0) return Status::Ok();
+    const int ready = poll(entries, 2, timeout);
+    if (ready > 0) return entries[1].revents != 0 ? interruption->why() : Status::Ok();
     if (ready < 0 && errno != EINTR) return ErrnoStatus("poll");
     if (ready == 0 && deadline.passed()) return {Code::kTimeout, "no answer in time"};
   }

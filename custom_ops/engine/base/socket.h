@@ -5,6 +5,7 @@
 
 #include "base/deadline.h"
 #include "base/fd.h"
+#include "base/interruption.h"
 #include "base/status.h"
 
 namespace tfring {
@@ -42,7 +43,8 @@ Result<Fd> Accept(int listener);
 // Sends small messages at once.
 void SetNoDelay(int fd);
 
-// Waits for POLLIN or POLLOUT; kTimeout.
-Status WaitForEvent(int fd, short events, const Deadline& deadline);
+// Waits for POLLIN or POLLOUT; kTimeout, or why it was interrupted. Of fd -1 nothing comes.
+Status WaitForEvent(int fd, short events, const Deadline& deadline,
+                    const Interruption* interruption = nullptr);
 
 }  // namespace tfring

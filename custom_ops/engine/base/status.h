@@ -21,6 +21,7 @@ enum class Code : int {
   kUnauthenticated = 8,
   kIo = 9,
   kInternal = 10,
+  kInterrupted = 11,
 };
 
 class [[nodiscard]] Status {

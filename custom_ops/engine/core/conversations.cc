@@ -244,6 +244,14 @@ void Conversations::Lose(int rank, const std::string& reason) {
   FailAll(broken_);
 }
 
+void Conversations::Interrupt(const Status& why) {
+  if (!broken_.ok()) return;
+  broken_ = why;
+  on_broken_(broken_);
+  SendToConnected(FrameType::kInterrupted, why.message());
+  FailAll(broken_);
+}
+
 void Conversations::ShutDown() {
   RecordLife(RecordType::kShutDown);
   const Status status(Code::kShutDown, "shutdown was called while it was pending");

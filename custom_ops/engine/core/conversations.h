@@ -50,6 +50,9 @@ class Conversations : public FrameSink {
   // This rank can't go on: `rank` is gone. Ends everything pending and tells the others.
   void Lose(int rank, const std::string& reason);
 
+  // This rank can't go on, since the job's membership changes. Likewise.
+  void Interrupt(const Status& why);
+
   // Ends everything pending with kShutDown, and says goodbye.
   void ShutDown();
 

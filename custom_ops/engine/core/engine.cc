@@ -13,6 +13,8 @@ namespace tfring {
 namespace {
 
 constexpr Duration kFlushTimeout{2000};
+// Of a job that is broken: what others still need to hear is little, and some may not read it.
+constexpr Duration kBrokenFlushTimeout{50};
 constexpr Duration kLongestSleep{1000};
 constexpr Duration kCheckInterval{100};  // with operations pending: conflicts, stalls
 constexpr Duration kLinger{1};
@@ -52,6 +54,7 @@ Result<std::unique_ptr<Engine>> Engine::Create(const EngineOptions& options, Sto
   mesh.secret = options.secret;
   mesh.listen_address = options.listen_address;
   mesh.timeout = options.start_timeout;
+  mesh.interruption = options.interruption;
   Result<std::unique_ptr<Mesh>> connected = Mesh::Connect(mesh, *store);
   if (!connected.ok()) return connected.status();
   engine->mesh_ = std::move(connected.value());
@@ -64,6 +67,17 @@ Result<std::unique_ptr<Engine>> Engine::Create(const EngineOptions& options, Sto
 }
 
 Engine::~Engine() { ShutDown(); }
+
+void Engine::Interrupt(const Status& why) {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (stopping_ || !health_.ok()) return;
+    health_ = interrupted_ = why;
+  }
+  if (mesh_ == nullptr) return;
+  submitted_ = true;
+  mesh_->Wake();
+}
 
 void Engine::ShutDown() {
   {
@@ -201,16 +215,19 @@ void Engine::Drive(const std::atomic<bool>& done) {
 bool Engine::TakeSubmissions() {
   if (!submitted_.exchange(false)) return false;
   bool stopping;
+  Status interrupted;
   {
     std::lock_guard<std::mutex> lock(mutex_);
     taken_.swap(queue_);
     stopping = stopping_;
+    interrupted = interrupted_;
   }
   for (Submission& submission : taken_) {
     conversations_->Begin(std::move(submission.request), std::move(submission.set),
                           submission.time);
   }
   taken_.clear();
+  if (!interrupted.ok()) conversations_->Interrupt(interrupted);
   stopped_ = stopping;
   return true;
 }
@@ -267,8 +284,9 @@ void Engine::Run() {
     mesh_->Sleep(submitted_ ? Duration(0) : sleep);
     sleeping_ = false;
   }
+  const bool broken = !conversations_->broken().ok();
   conversations_->ShutDown();
-  mesh_->Close(kFlushTimeout);
+  mesh_->Close(broken ? kBrokenFlushTimeout : kFlushTimeout);
 }
 
 // Drives as long as that moves anything, and a little longer. Returns how long to sleep.

@@ -43,6 +43,9 @@ class Engine {
   // Drives, if nobody else does, until `done` or until it is better to sleep.
   void Drive(const std::atomic<bool>& done);
 
+  // From any thread: every operation fails with `why` from now on, here and on all other ranks.
+  void Interrupt(const Status& why);
+
   // Ends pending operations, says goodbye, sends what is queued. Idempotent.
   void ShutDown();
 
@@ -87,6 +90,7 @@ class Engine {
   std::vector<Submission> queue_;
   std::map<int64_t, std::shared_ptr<const ProcessSet>> sets_;
   Status health_;
+  Status interrupted_;
   bool stopping_ = false;
   bool stopped_ = false;
   std::atomic<bool> submitted_{false};  // the queue has something, or the end has come

@@ -32,6 +32,10 @@ void Conversations::OnFrame(int rank, const FrameHeader& header, const uint8_t* 
     case FrameType::kClock:
       OnClock(rank, header, payload);
       break;
+    case FrameType::kInterrupted:
+      Interrupt(
+          {Code::kInterrupted, std::string(reinterpret_cast<const char*>(payload), header.bytes)});
+      break;
     case FrameType::kLost:
       OnLost(rank, header, payload);
       break;

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <string>
 
+#include "base/interruption.h"
 #include "core/counters.h"
 #include "core/engine.h"
 #include "core/timeline.h"
@@ -24,6 +25,10 @@ class Job {
   // Leaves; nothing when there is no engine.
   void ShutDown();
 
+  // Generations from 1 to this one are over: their engine is interrupted, and their Init, under
+  // way or yet to come, fails with kInterrupted.
+  void Interrupt(int64_t generation, const std::string& reason);
+
   // Null before Init and after ShutDown.
   std::shared_ptr<Engine> engine() const;
 
@@ -34,10 +39,18 @@ class Job {
   Job() = default;
   Status ServeStore(const EngineOptions& options);
   void NumberRendezvous(EngineOptions* options);
+  Status BeginJoining(EngineOptions* options);
+  Status Join(const EngineOptions& options);
+  Status Interrupted(int64_t generation) const;
 
   mutable std::mutex mutex_;
   std::mutex init_mutex_;  // one Init or ShutDown at a time
   std::shared_ptr<Engine> engine_;
+  int64_t engine_generation_ = 0;
+  std::shared_ptr<Interruption> joining_;  // of the Init under way
+  int64_t joining_generation_ = 0;
+  int64_t interrupted_generation_ = 0;  // the latest that is over
+  std::string interrupted_reason_;
   Counters counters_;
   Timeline timeline_;
   // The store stays up between engines: other ranks may still be reading from it.

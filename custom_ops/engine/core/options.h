@@ -3,8 +3,10 @@
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <string>
 
+#include "base/interruption.h"
 #include "base/log.h"
 #include "base/status.h"
 #include "collective/choose.h"
@@ -36,6 +38,7 @@ struct EngineOptions {
   LogLevel log_level = LogLevel::kWarning;
   AlgorithmOptions algorithms;   // equal on all ranks
   Timeline* timeline = nullptr;  // records what happens; may be null
+  std::shared_ptr<const Interruption> interruption;  // ends Engine::Create; may be null
 };
 
 // Reads the lines of "key=value" that c_api.h describes.

@@ -27,7 +27,7 @@ constexpr int kMostRefusals = 3;
 constexpr Duration kUnknownHostPatience{3000};
 
 Result<Fd> ConnectOnce(const std::string& host, int port, const std::string& secret,
-                       const Deadline& deadline) {
+                       const Deadline& deadline, const Interruption* interruption) {
   auto fd = ConnectTcp(host, port, deadline);
   if (!fd.ok()) return fd;
   auto handshake = Handshake::Initiate(Purpose::kStore, secret, Identity());
@@ -36,19 +36,19 @@ Result<Fd> ConnectOnce(const std::string& host, int port, const std::string& sec
     TFR_RETURN_IF_ERROR(handshake.value().Advance(fd.value().get()));
     if (handshake.value().done()) return fd;
     const short events = handshake.value().wants_to_write() ? POLLOUT : POLLIN;
-    TFR_RETURN_IF_ERROR(WaitForEvent(fd.value().get(), events, deadline));
+    TFR_RETURN_IF_ERROR(WaitForEvent(fd.value().get(), events, deadline, interruption));
   }
 }
 
 Result<Fd> ConnectWithRetries(const std::string& host, int port, const std::string& secret,
-                              Duration timeout) {
+                              Duration timeout, const Interruption* interruption) {
   const Deadline deadline(timeout);
   const Deadline known_by = deadline.Within(kUnknownHostPatience);
   Duration pause{10};
   int refusals = 0;
   while (true) {
-    auto fd = ConnectOnce(host, port, secret, deadline.Within(kAttempt));
-    if (fd.ok()) return fd;
+    auto fd = ConnectOnce(host, port, secret, deadline.Within(kAttempt), interruption);
+    if (fd.ok() || fd.status().code() == Code::kInterrupted) return fd;
     if (fd.status().code() == Code::kUnauthenticated && ++refusals >= kMostRefusals) return fd;
     if (fd.status().code() == Code::kInvalidArgument && known_by.passed()) {
       return Status(Code::kIo, fd.status().message());
@@ -59,25 +59,31 @@ Result<Fd> ConnectWithRetries(const std::string& host, int port, const std::stri
                     "no connection within " + std::to_string(timeout.count()) +
                         " ms: " + fd.status().message());
     }
-    std::this_thread::sleep_for(std::min(pause, deadline.remaining()));
+    const Status waited = WaitForEvent(-1, 0, deadline.Within(pause), interruption);
+    if (waited.code() == Code::kInterrupted) return waited;
     pause = std::min(pause * 2, Duration(500));
   }
 }
 
 }  // namespace
 
-TcpStore::TcpStore(Fd fd, std::string address, std::string local_address)
-    : fd_(std::move(fd)), address_(std::move(address)), local_address_(std::move(local_address)) {}
+TcpStore::TcpStore(Fd fd, std::string address, std::string local_address,
+                   std::shared_ptr<const Interruption> interruption)
+    : fd_(std::move(fd)),
+      address_(std::move(address)),
+      local_address_(std::move(local_address)),
+      interruption_(std::move(interruption)) {}
 
-Result<std::unique_ptr<TcpStore>> TcpStore::Connect(const std::string& host, int port,
-                                                    const std::string& secret, Duration timeout) {
+Result<std::unique_ptr<TcpStore>> TcpStore::Connect(
+    const std::string& host, int port, const std::string& secret, Duration timeout,
+    std::shared_ptr<const Interruption> interruption) {
   const std::string address = AddressText(host, port);
-  auto fd = ConnectWithRetries(host, port, secret, timeout);
+  auto fd = ConnectWithRetries(host, port, secret, timeout, interruption.get());
   if (!fd.ok()) return fd.status().Annotate("store at " + address);
   auto local = LocalAddress(fd.value().get());
   if (!local.ok()) return local.status().Annotate("store at " + address);
-  return std::unique_ptr<TcpStore>(
-      new TcpStore(std::move(fd.value()), address, std::move(local.value())));
+  return std::unique_ptr<TcpStore>(new TcpStore(std::move(fd.value()), address,
+                                                std::move(local.value()), std::move(interruption)));
 }
 
 Status TcpStore::Set(const std::string& key, const std::string& value) {
@@ -171,7 +177,7 @@ Status TcpStore::SendAll(const std::string& bytes, const Deadline& deadline) {
     if (sent >= 0) {
       at += static_cast<size_t>(sent);
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
-      TFR_RETURN_IF_ERROR(WaitForEvent(fd_.get(), POLLOUT, deadline));
+      TFR_RETURN_IF_ERROR(WaitForEvent(fd_.get(), POLLOUT, deadline, interruption_.get()));
     } else if (errno != EINTR) {
       return ErrnoStatus("the connection was lost");
     }
@@ -189,7 +195,7 @@ Result<std::string> TcpStore::ReceiveExactly(size_t size, const Deadline& deadli
     } else if (got == 0) {
       return Status(Code::kIo, "the connection was closed by the store");
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
-      TFR_RETURN_IF_ERROR(WaitForEvent(fd_.get(), POLLIN, deadline));
+      TFR_RETURN_IF_ERROR(WaitForEvent(fd_.get(), POLLIN, deadline, interruption_.get()));
     } else if (errno != EINTR) {
       return ErrnoStatus("the connection was lost");
     }

@@ -7,6 +7,7 @@
 
 #include "base/deadline.h"
 #include "base/fd.h"
+#include "base/interruption.h"
 #include "rendezvous/store.h"
 #include "rendezvous/store_protocol.h"
 
@@ -17,8 +18,10 @@ class TcpStore : public Store {
   // Tries again until `timeout` has passed, since the server may start later. Errors:
   // kUnauthenticated (the secrets differ, at once), kTimeout (nobody answered) or kIo
   // (refused, unreachable, unknown host); the message names host and port.
-  static Result<std::unique_ptr<TcpStore>> Connect(const std::string& host, int port,
-                                                   const std::string& secret, Duration timeout);
+  // `interruption`, if any, ends the waits of this and of all calls.
+  static Result<std::unique_ptr<TcpStore>> Connect(
+      const std::string& host, int port, const std::string& secret, Duration timeout,
+      std::shared_ptr<const Interruption> interruption = nullptr);
 
   Status Set(const std::string& key, const std::string& value) override;
   Result<std::string> Get(const std::string& key, Duration timeout) override;
@@ -29,7 +32,8 @@ class TcpStore : public Store {
   std::string local_address() const override { return local_address_; }
 
  private:
-  TcpStore(Fd fd, std::string address, std::string local_address);
+  TcpStore(Fd fd, std::string address, std::string local_address,
+           std::shared_ptr<const Interruption> interruption);
 
   // Sends the request and waits for its response, `timeout` beyond what a round trip may
   // take. After a failure of the connection all further calls fail alike.
@@ -44,6 +48,7 @@ class TcpStore : public Store {
   Status broken_;
   const std::string address_;
   const std::string local_address_;
+  const std::shared_ptr<const Interruption> interruption_;
 };
 
 }  // namespace tfring

@@ -22,8 +22,9 @@ enum class FrameType : uint8_t {
   kHeartbeat = 9,  // nothing but a sign of life
   kBye = 10,       // the sender shuts down in good order
   kClock = 11,     // payload: the sender's time (8 bytes); the answer adds the answerer's own
+  kInterrupted = 12,  // payload: reason: the job's membership changes
 };
-constexpr uint8_t kLastFrameType = 11;
+constexpr uint8_t kLastFrameType = 12;
 
 // In `flags`: the frame answers one of the same type and asks for no answer itself.
 constexpr uint8_t kAnswerFlag = 1;

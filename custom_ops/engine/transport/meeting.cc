@@ -16,6 +16,7 @@ namespace tfring {
 namespace {
 
 constexpr size_t kMostNamed = 16;
+constexpr uint64_t kInterruptionToken = Connector::kFirstToken - 1;  // above all ranks
 
 class Host {
  public:
@@ -85,20 +86,27 @@ Status Host::ExchangeAddresses() {
 }
 
 Status Host::ConnectToNeighbours() {
+  const Interruption* const interruption = options_.interruption.get();
+  if (interruption != nullptr) {
+    TFR_RETURN_IF_ERROR(poller_->Add(interruption->fd(), EPOLLIN, kInterruptionToken));
+  }
   for (int peer : meeting_.neighbours) {
     if (peer < options_.rank) meeting_.connector->Call(peer);
   }
   while (true) {
     TFR_RETURN_IF_ERROR(TakeOutcomes());
-    if (connected_ == meeting_.neighbours.size()) return Status::Ok();
+    if (connected_ == meeting_.neighbours.size()) break;
     if (deadline_.passed()) return Missing();
     TFR_RETURN_IF_ERROR(Round());
   }
+  if (interruption != nullptr) poller_->Remove(interruption->fd());
+  return Status::Ok();
 }
 
 Status Host::Round() {
   const Duration wait = std::min(deadline_.remaining(), meeting_.connector->UntilNextCheck());
   for (const Poller::Event& event : poller_->Wait(wait)) {
+    if (event.token == kInterruptionToken) return options_.interruption->why();
     if (event.token >= Connector::kFirstToken) {
       meeting_.connector->OnEvent(event.token);
       continue;

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "base/interruption.h"
 #include "base/status.h"
 #include "rendezvous/store.h"
 #include "transport/link.h"
@@ -29,6 +30,7 @@ struct MeshOptions {
   std::string listen_address;
   Duration timeout{120000};         // to meet the others; later, for a connection to be made
   size_t ring_bytes = 1024 * 1024;  // shared-memory ring, each way, each pair
+  std::shared_ptr<const Interruption> interruption;  // ends Connect; may be null
 };
 
 class Mesh {

@@ -1,0 +1,85 @@
+"""An elastic job that a test watches and attacks: tfringrun with train_digits.py."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from elastic.ledger import Event, of_kind, read_events
+from harness.launched import PYTHON, Launched
+
+SCRIPT = Path(__file__).with_name("train_digits.py")
+LIMIT_S = 120.0
+DIGITS = 1437  # images to train on
+
+
+class ElasticJob(Launched):
+    """Starts on entering; its workers' events are in a directory.
+
+    Args:
+        directory: For events; made if need be.
+        *launcher: Arguments of tfringrun.
+        script: Arguments of train_digits.py.
+        env: Variables for all.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        *launcher: str,
+        script: tuple[str, ...] = (),
+        env: dict[str, str] | None = None,
+    ) -> None:
+        self.directory = directory
+        directory.mkdir(parents=True, exist_ok=True)
+        super().__init__(
+            *("-x", "EVENTS", "--verbose", *launcher),
+            *(PYTHON, str(SCRIPT), *script),
+            env={"EVENTS": str(directory), **(env or {})},
+        )
+
+    def events(self) -> list[Event]:
+        return read_events(self.directory)
+
+    def wait_for(
+        self, condition: Callable[[list[Event]], bool], what: str, limit_s: float = LIMIT_S
+    ) -> list[Event]:
+        """Waits until what the workers have written fulfils a condition."""
+        deadline = time.monotonic() + limit_s
+        while not condition(events := self.events()):
+            ended = self.process.poll()
+            if ended is not None:
+                output, errors = self.process.communicate()
+                raise AssertionError(f"ended with {ended} before {what}:\n{output}\n{errors}")
+            assert time.monotonic() < deadline, f"not within {limit_s:g} s: {what}"
+            time.sleep(0.02)
+        return events
+
+    def wait_step(self, step: int) -> list[Event]:
+        return self.wait_for(
+            lambda events: any(e["step"] >= step for e in of_kind(events, "step")), f"step {step}"
+        )
+
+    def wait_size(self, size: int) -> list[Event]:
+        """Until a step has been completed by that many workers."""
+        return self.wait_for(
+            lambda events: bool(of_kind(events, "step"))
+            and of_kind(events, "step")[-1]["size"] == size,
+            f"a step with {size} workers",
+        )
+
+    def members(self) -> dict[int, int]:
+        """Processes by rank, of the latest generation that has completed a step."""
+        steps = of_kind(self.events(), "step")
+        latest = max(event["generation"] for event in steps)
+        return {e["rank"]: e["pid"] for e in steps if e["generation"] == latest}
+
+    def kill(self, rank: int, number: int = signal.SIGKILL) -> float:
+        """Sends a signal to the process of that rank; when, on the clock of events."""
+        pid = self.members()[rank]
+        now = time.monotonic()
+        os.kill(pid, number)
+        return now
