@@ -10,7 +10,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tfring import callbacks, data, errors
+    from tfring import callbacks, data, elastic, errors
     from tfring.autotune import autotuned_function
     from tfring.config import Config
     from tfring.engine import (
@@ -103,10 +103,11 @@ __all__ = [
     # modules
     "callbacks",
     "data",
+    "elastic",
     "errors",
 ]
 
-_MODULES = ("callbacks", "data", "errors")
+_MODULES = ("callbacks", "data", "elastic", "errors")
 
 _HOME = {
     "engine": (
@@ -132,7 +133,8 @@ _HOME = {
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names.split()}
 
 _NEED_TENSORFLOW = {
-    *("autotune", "callbacks", "data", "gradient_tape", "ops", "optimizer", "seed", "variables"),
+    *("autotune", "callbacks", "data", "elastic", "gradient_tape", "ops", "optimizer", "seed"),
+    "variables",
 }
 
 

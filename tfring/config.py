@@ -112,6 +112,19 @@ class Config:
         "", _text, "The job's secret: whoever does not know it can't join. tfringrun makes one."
     )
     generation: int = _option(0, _whole(0), "Number of the rendezvous. The launcher sets it.")
+    elastic: bool = _option(
+        False,
+        _flag,
+        "Workers may come and go: this one joins in `tfring.elastic.run`. The launcher sets it.",
+    )
+    worker_id: str = _option(
+        "", _text, "Name of this process among the workers of an elastic job. The launcher sets it."
+    )
+    words: int | None = _option(
+        None,
+        _whole(0),
+        "Descriptor for what a worker tells the driver of an elastic job. The launcher sets it.",
+    )
     listen_address: str = _option(
         "", _text, "IP address to listen on; default: the one that reaches the store."
     )
@@ -225,7 +238,7 @@ class Config:
                     f"{variable_of(place)}: expected less than {variable_of(count)}, which is "
                     f"{getattr(self, count)}, received {getattr(self, place)}"
                 )
-        if self.size > 1 and not self.store:
+        if (self.size > 1 or self.elastic) and not self.store:
             raise InvalidArgumentError(
                 f"{variable_of('store')}: expected HOST:PORT, since {variable_of('size')} is "
                 f"{self.size}; received nothing. Start the job with tfringrun."
@@ -273,7 +286,7 @@ def options_page() -> str:
         "",
         "Every setting of a process. Give it to `tfring.Config.from_environment(...)` and that",
         "to `tfring.init`, or set its environment variable; `tfringrun` passes those on to local",
-        "workers, and to remote ones those that begin with `TFRING_`. The first eleven are the",
+        "workers, and to remote ones those that begin with `TFRING_`. The first fourteen are the",
         "launcher's business.",
         "",
         "| setting | environment variable | default | meaning |",

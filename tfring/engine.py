@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import ctypes
 import os
 import threading
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tfring import native
@@ -23,6 +25,7 @@ class _State:
     traced_alone = False  # see note_traced_alone
     recording: Recording | None = None  # the timeline
     given_up: _Joining | None = None  # an init that Ctrl-C has interrupted
+    rehearsing = False  # see rehearse
 
 
 class _Joining(threading.Thread):
@@ -78,6 +81,9 @@ def init(config: Config | None = None) -> None:
     Without a launcher the job is this process alone. A second call with the same settings
     does nothing; after `shutdown()` one may join again, in all processes.
 
+    A worker of an elastic job gets a place for the time being, but joins no one: that happens
+    in `tfring.elastic.run`, as often as members come and go.
+
     Args:
         config: Settings; default: `Config.from_environment()`.
 
@@ -100,12 +106,48 @@ def init(config: Config | None = None) -> None:
         _refuse_in_forked_child()
         _refuse_graphs_without_reductions(config)
         _start_configured_timeline(config)
-        _join(config.engine_options().encode())
+        if not config.elastic:
+            _join(config.engine_options().encode())
         _State.config, _State.pid = config, os.getpid()
         if not _State.at_exit:
             # Goodbye to the others, so that they don't take this process for lost.
             atexit.register(shutdown)
             _State.at_exit = True
+
+
+def join(config: Config) -> None:
+    """Joins a generation of an elastic job, after leaving the one before; for `tfring.elastic`.
+
+    Args:
+        config: With this process's place in that generation.
+
+    Raises:
+        MembershipChangedError: The generation is over already.
+        PeerLostError, RendezvousTimeoutError: Another member has not come.
+    """
+    with _State.lock:
+        native.check(native.load().tfr_shutdown())
+        _join(config.engine_options().encode())
+        _State.config, _State.pid = config, os.getpid()
+
+
+@contextlib.contextmanager
+def rehearse() -> Iterator[None]:
+    """While it is open, a worker of an elastic job that has not joined acts by itself.
+
+    Operations on Python objects, arrays and variables give it what it has itself; the first
+    operation in a graph, a reduction of gradients, fails with NotInitializedError.
+    """
+    _State.rehearsing = True
+    try:
+        yield
+    finally:
+        _State.rehearsing = False
+
+
+def rehearsing() -> bool:
+    """Whether `rehearse` is open."""
+    return _State.rehearsing
 
 
 def shutdown() -> None:
@@ -210,7 +252,7 @@ def _refuse_in_forked_child() -> None:
 
 
 def _refuse_graphs_without_reductions(config: Config) -> None:
-    if config.size > 1 and _State.traced_alone:
+    if (config.size > 1 or config.elastic) and _State.traced_alone:
         raise InvalidArgumentError(
             f"tfring.init: expected a job of one process, received one of {config.size}: "
             "functions traced while this process was alone contain no reductions and would go "
@@ -255,6 +297,11 @@ def note_traced_alone() -> None:
     """
     if size() == 1:
         _State.traced_alone = True
+
+
+def alone() -> bool:
+    """Whether the job is this process, and always will be."""
+    return size() == 1 and not config().elastic
 
 
 def check_health() -> None:

@@ -34,7 +34,7 @@ def broadcast_object(obj: Any = None, root_rank: int = 0, *, name: str = "object
         raise InvalidArgumentError(
             f"root_rank: expected 0 to {engine.size() - 1}, received {root_rank}"
         )
-    is_root = engine.rank() == root_rank
+    is_root = engine.rank() == root_rank or engine.rehearsing()
     size, data = _pickled(obj) if is_root else (0, b"")
     (sizes,) = broadcast_arrays(
         [np.array([size], np.int64)], root_rank=root_rank, name=f"broadcast_object/{name}/size"

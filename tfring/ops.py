@@ -305,7 +305,7 @@ def _members(kind: str, process_set: ProcessSet | None) -> ProcessSet:
 
 
 def _alone(members: ProcessSet) -> bool:
-    alone = _SKIP_WHEN_ALONE and members.size() == 1
+    alone = _SKIP_WHEN_ALONE and members.size() == 1 and not engine.config().elastic
     if alone and not tf.executing_eagerly():
         engine.note_traced_alone()
     return alone

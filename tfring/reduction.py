@@ -74,7 +74,7 @@ class GradientReduction:
                 "call tfring.init() before gradients are computed: without it this process "
                 "would train alone"
             )
-        alone = (self.process_set.size() if self.process_set else engine.size()) == 1
+        alone = self.process_set.size() == 1 if self.process_set else engine.alone()
         if alone and not tf.executing_eagerly():
             engine.note_traced_alone()
         return alone

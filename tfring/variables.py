@@ -49,6 +49,8 @@ def broadcast_variables(
         TypeError: An element is no variable, or holds strings or other objects.
         Otherwise as `tfring.broadcast`.
     """
+    if engine.rehearsing():
+        return
     targets = [_native(variable) for variable in variables]
     carriers = [_carrier(target) for target in targets]
     received: list[Any] = [None] * len(targets)

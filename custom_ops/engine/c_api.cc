@@ -21,7 +21,9 @@ namespace {
 thread_local std::string last_error;
 
 Status NotInitialized() {
-  return {Code::kNotInitialized, "tfring is not initialised: call tfring.init() first"};
+  return {Code::kNotInitialized,
+          "tfring is not initialised: call tfring.init() first (in an elastic job: "
+          "tfring.elastic.run)"};
 }
 
 template <class Value>

@@ -62,7 +62,8 @@ void ComputeRank(void* /*kernel*/, TF_OpKernelContext* context) {
   const int32_t rank = tfr_rank();
   if (rank < 0) {
     TF_SetStatus(status, ToTensorFlow(TFR_NOT_INITIALIZED),
-                 "tfring is not initialised: call tfring.init() first");
+                 "tfring is not initialised: call tfring.init() first (in an elastic job: "
+                 "tfring.elastic.run)");
     TF_OpKernelContext_Failure(context, status);
     return;
   }

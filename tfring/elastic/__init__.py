@@ -3,6 +3,18 @@
 from __future__ import annotations
 
 from tfring.elastic.keras_state import KerasState
+from tfring.elastic.object_state import ObjectState
+from tfring.elastic.recovery import Recovery, recoveries
+from tfring.elastic.run import run
+from tfring.elastic.state import State
 from tfring.elastic.tensorflow_state import TensorFlowState
 
-__all__ = ["KerasState", "TensorFlowState"]
+__all__ = [
+    "KerasState",
+    "ObjectState",
+    "Recovery",
+    "State",
+    "TensorFlowState",
+    "recoveries",
+    "run",
+]

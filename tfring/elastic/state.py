@@ -2,23 +2,61 @@
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from tfring import engine
 
 
-class State:
+class State(abc.ABC):
     """Base of the states that `tfring.elastic.run` keeps alike on all workers."""
 
     def __init__(self) -> None:
         self._reset_callbacks: list[Callable[[], None]] = []
 
+    # ---- For users -------------------------------------------------------------------------
+
+    @abc.abstractmethod
+    def commit(self) -> None:
+        """Keeps the state of now, to go back to."""
+
+    @abc.abstractmethod
+    def restore(self) -> None:
+        """Goes back to the last commit."""
+
     def register_reset_callbacks(self, callbacks: Sequence[Callable[[], None]]) -> None:
         """Has functions called after each change of membership, before training goes on."""
         self._reset_callbacks.extend(callbacks)
 
+    def check_host_updates(self) -> None:
+        """Raises if the membership of the job has changed, or a peer has been lost.
+
+        Operations do that by themselves. For loops that take long without any.
+
+        Raises:
+            MembershipChangedError, PeerLostError: `tfring.elastic.run` knows what to do.
+        """
+        if engine.is_initialized() and engine.config().elastic:
+            engine.check_health()
+
+    # ---- For elastic.run -------------------------------------------------------------------
+
+    @abc.abstractmethod
+    def sync(self) -> None:
+        """Gives all members the state of the one that has come furthest; all call it.
+
+        Also what has to be undone after an interruption is undone here.
+        """
+
     def on_reset(self) -> None:
-        """Calls them."""
+        """Calls the functions that were registered for it."""
         for callback in self._reset_callbacks:
             callback()
 
-    def check_host_updates(self) -> None:
-        """Does nothing: a change of membership interrupts the step in progress by itself."""
+    def save_last(self) -> Path | None:
+        """The job stops: writes the state of now to disk. The file; None if there is no place."""
+        return None
+
+    def finished(self) -> None:  # noqa: B027
+        """The training has ended as it should."""

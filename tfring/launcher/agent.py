@@ -52,6 +52,7 @@ class Agent:
         self._exited: dict[int, float] = {}  # rank -> until when its output may take
         self._stop_deadline: float | None = None
         self._told_to_start = False
+        self._stays = False  # more workers may come
         self._stop_signal = False
         self._selector = selectors.DefaultSelector()
 
@@ -74,7 +75,7 @@ class Agent:
         self._selector.register(wakeup_read, selectors.EVENT_READ, (_WAKEUP, 0, Kind.START))
         try:
             self._send_bytes(MAGIC + encode(Kind.HELLO))
-            while not (self._told_to_start and not self._workers):
+            while self._stays or self._workers or not self._told_to_start:
                 self._turn(wakeup_read)
         except (BrokenPipeError, EOFError, ProtocolError):
             pass  # the launcher is gone: the workers must not stay
@@ -116,18 +117,24 @@ class Agent:
             self._obey(message)
 
     def _obey(self, message: Message) -> None:
+        if message.kind is Kind.KILL:
+            if message.rank in self._workers:
+                self._workers[message.rank].signal(signal.SIGKILL)
+            return
         request = message.json()
         if message.kind is Kind.START:
             self._told_to_start = True
+            self._stays = bool(request["stay"])
             specs = [WorkerSpec(**worker) for worker in request["workers"]]
             for spec in specs:
-                if not self._start(spec, len(specs)):
+                if not self._start(spec, request["slots"]):
                     break
         elif message.kind is Kind.STOP:
             self._stop(float(request["grace_s"]))
 
     def _stop(self, grace_s: float) -> None:
         self._told_to_start = True
+        self._stays = False
         self._stop_deadline = time.monotonic() + grace_s
         for worker in self._workers.values():
             worker.signal(signal.SIGTERM)
@@ -150,7 +157,7 @@ class Agent:
             return False
         self._workers[spec.rank] = worker
         self._open[spec.rank] = set(worker.outputs)
-        for descriptor, kind in zip(worker.outputs, (Kind.STDOUT, Kind.STDERR), strict=True):
+        for descriptor, kind in worker.outputs.items():
             self._selector.register(descriptor, selectors.EVENT_READ, ("output", spec.rank, kind))
         self._send(Kind.STARTED, spec.rank, {"pid": worker.pid})
         return True
@@ -158,7 +165,7 @@ class Agent:
     def _read_output(self, descriptor: int, rank: int, kind: Kind) -> None:
         data = os.read(descriptor, _CHUNK)
         if data:
-            self._send(kind, rank, data)
+            self._send_output(kind, rank, data)
         else:
             self._selector.unregister(descriptor)
             self._open[rank].discard(descriptor)
@@ -179,7 +186,7 @@ class Agent:
                 continue
             worker = self._workers.pop(rank)
             worker.signal(signal.SIGKILL)
-            kinds = dict(zip(worker.outputs, (Kind.STDOUT, Kind.STDERR), strict=True))
+            kinds = worker.outputs
             for descriptor in self._open.pop(rank):
                 self._selector.unregister(descriptor)
                 os.set_blocking(descriptor, False)
@@ -199,7 +206,14 @@ class Agent:
                 return
             if not data:
                 return
+            self._send_output(kind, rank, data)
+
+    def _send_output(self, kind: Kind, rank: int, data: bytes) -> None:
+        if kind is not Kind.WORD:
             self._send(kind, rank, data)
+            return
+        for word in data.splitlines():
+            self._send(kind, rank, word)
 
     def _kill_all(self) -> None:
         for worker in self._workers.values():

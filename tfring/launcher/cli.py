@@ -12,6 +12,8 @@ from typing import NoReturn
 
 from tfring import config
 from tfring.errors import LaunchError, TfringError
+from tfring.launcher.elastic.driver import ElasticJob
+from tfring.launcher.elastic.options import add_elastic_options, elastic_spec
 from tfring.launcher.environment import forwarded_variables, requested_variables
 from tfring.launcher.hosts import Host, assign, parse_host_list, parse_hostfile
 from tfring.launcher.job import Job, JobSpec
@@ -25,6 +27,7 @@ Runs COMMAND in several processes, the workers, which train one model together.
 
   tfringrun -np 4 python train.py
   tfringrun -np 8 -H host1:4,host2:4 python train.py
+  tfringrun --min-np 2 --max-np 8 --host-discovery-script ./hosts.sh python train.py
 
 The exit status is 0 when all workers succeed, else that of the first that failed."""
 
@@ -51,7 +54,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(options: argparse.Namespace, command: list[str], signals: StopSignals) -> int:
     environment = config.environment()
-    placements = assign(_hosts(options), options.np)
+    elastic = elastic_spec(options, lambda: _hosts(options))
+    placements = [] if elastic else assign(_hosts(options), options.np)
     variables = requested_variables(options.x, environment)
     variables["PYTHONUNBUFFERED"] = variables.get("PYTHONUNBUFFERED", "1")
     if options.timeout_start is not None:
@@ -66,6 +70,8 @@ def _run(options: argparse.Namespace, command: list[str], signals: StopSignals) 
         variables["TFRING_TIMELINE_DETAIL"] = "1"
     if options.autotune:
         variables["TFRING_AUTOTUNE"] = "1"
+    if options.commit_dir is not None:
+        variables["TFRING_COMMIT_DIRECTORY"] = os.path.abspath(options.commit_dir)
     # Wrong values end here, not in every worker.
     settings = config.Config.from_environment(
         {**environment, **variables, "TFRING_RANK": "0", "TFRING_SIZE": "1"}
@@ -95,7 +101,8 @@ def _run(options: argparse.Namespace, command: list[str], signals: StopSignals) 
         directory=_directory(),
         timeline=settings.timeline and os.path.abspath(settings.timeline),
     )
-    return Job(spec, output, signals).run()
+    job = ElasticJob(spec, elastic, output, signals) if elastic else Job(spec, output, signals)
+    return job.run()
 
 
 def _open_standard_streams() -> None:
@@ -125,6 +132,8 @@ def _hosts(options: argparse.Namespace) -> list[Host]:
         except (OSError, UnicodeDecodeError) as error:
             raise LaunchError(f"cannot read the hostfile {options.hostfile}: {error}") from error
         return parse_hostfile(text, str(options.hostfile))
+    if options.np is None and options.max_np is not None:
+        return [Host("localhost", options.max_np)]
     if options.np is None:
         raise LaunchError("say how many workers to start, with -np, or where, with -H")
     return [Host("localhost", options.np)]
@@ -203,6 +212,7 @@ def _parser() -> _Parser:
         help="end the job when standard input closes; for programs that start tfringrun",
     )
     _add_training_options(parser)
+    add_elastic_options(parser, workers, seconds)
     add("--check-build", action="store_true", help="print what is installed and exit")
     add("--version", action=_Version)
     return parser

@@ -25,18 +25,23 @@ _WAIT_S = 5.0
 class HostLink:
     """A host, its agent and the ranks there.
 
-    Attributes:
+    Args:
         host: The host.
-        placements: Its ranks.
+        placements: Its ranks, where they stay the same.
+
+    Attributes:
+        host, placements: As given.
         report: Descriptor to read the agent's messages from.
         stderr: Descriptor of ssh's standard error; None for this machine.
         ready: Whether the agent has said HELLO.
         last_words: Last lines of ssh's standard error.
     """
 
-    def __init__(self, placements: Sequence[Placement], report: int, stderr: int | None) -> None:
+    def __init__(
+        self, host: Host, placements: Sequence[Placement], report: int, stderr: int | None
+    ) -> None:
+        self.host = host
         self.placements = tuple(placements)
-        self.host: Host = self.placements[0].host
         self.report = report
         self.stderr = stderr
         self.ready = False
@@ -70,13 +75,33 @@ class HostLink:
                 self._worker_pids.pop(message.rank, None)
         return messages
 
-    def start(self, specs: Sequence[WorkerSpec]) -> None:
-        """Has the agent start the workers."""
-        self._send(encode(Kind.START, payload={"workers": [spec.to_json() for spec in specs]}))
+    def start(
+        self, specs: Sequence[WorkerSpec], *, slots: int | None = None, stay: bool = False
+    ) -> None:
+        """Has the agent start workers.
+
+        Args:
+            specs: Which.
+            slots: How many share the host's cores; default: these.
+            stay: The agent stays when none is left, for more to come.
+        """
+        request = {
+            "workers": [spec.to_json() for spec in specs],
+            "slots": slots or max(1, len(specs)),
+            "stay": stay,
+        }
+        self._send(encode(Kind.START, payload=request))
+
+    def kill(self, rank: int) -> None:
+        """Has the agent end one worker, at once."""
+        self._send(encode(Kind.KILL, rank))
 
     def stop(self, grace_s: float) -> None:
         """Has the agent end all workers: SIGTERM, and SIGKILL `grace_s` seconds later."""
         self._send(encode(Kind.STOP, payload={"grace_s": grace_s}))
+
+    def give_up(self) -> None:
+        """Expects nothing more of the host, not even an end; `close` must follow."""
 
     def hang_up(self) -> None:
         """Closes the launcher's end, on which the agent ends whatever still runs.
@@ -96,7 +121,7 @@ class HostLink:
 class LocalLink(HostLink):
     """The agent of this machine: a fork of the launcher, which must have one thread."""
 
-    def __init__(self, placements: Sequence[Placement]) -> None:
+    def __init__(self, host: Host, placements: Sequence[Placement] = ()) -> None:
         control_read, control = os.pipe()
         report, report_write = os.pipe()
         self._control: int | None = control
@@ -107,7 +132,7 @@ class LocalLink(HostLink):
             _run_agent(control_read, report_write)
         os.close(control_read)
         os.close(report_write)
-        super().__init__(placements, report, None)
+        super().__init__(host, placements, report, None)
 
     def _send(self, data: bytes) -> None:
         assert self._control is not None
@@ -146,9 +171,9 @@ class LocalLink(HostLink):
 class SshLink(HostLink):
     """The agent of another machine."""
 
-    def __init__(self, placements: Sequence[Placement], ssh: Ssh) -> None:
+    def __init__(self, host: Host, ssh: Ssh, placements: Sequence[Placement] = ()) -> None:
         self._process = subprocess.Popen(
-            ssh.command(placements[0].host.name),
+            ssh.command(host.name),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -157,7 +182,8 @@ class SshLink(HostLink):
             start_new_session=True,
         )
         assert self._process.stdout is not None and self._process.stderr is not None
-        super().__init__(placements, self._process.stdout.fileno(), self._process.stderr.fileno())
+        stdout, stderr = self._process.stdout.fileno(), self._process.stderr.fileno()
+        super().__init__(host, placements, stdout, stderr)
 
     def _send(self, data: bytes) -> None:
         assert self._process.stdin is not None
@@ -167,6 +193,9 @@ class SshLink(HostLink):
                 view = view[self._process.stdin.write(view) or 0 :]
         except BrokenPipeError:
             pass
+
+    def give_up(self) -> None:
+        self._process.kill()
 
     def hang_up(self) -> None:
         assert self._process.stdin is not None

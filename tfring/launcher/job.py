@@ -112,8 +112,11 @@ class Job:
             self._close_all(self._links)
             if self._store is not None:
                 self._store.stop()
-            self._timeline.finish(self._output, len(self._spec.placements))
+            self._timeline.finish(self._output, self._workers_in_all())
         return self._status or 0
+
+    def _workers_in_all(self) -> int:
+        return len(self._spec.placements)
 
     # ---- Starting ---------------------------------------------------------------------
 
@@ -126,17 +129,21 @@ class Job:
         local = next((host for host in hosts if is_this_machine(host.name)), None)
         if local is not None:
             # First, while there is one thread and no other pipe to inherit.
-            self._add(LocalLink(hosts[local]))
+            self._add(LocalLink(local, hosts[local]))
         remote = [host for host in hosts if host is not local]
         if remote:
             self._spec.ssh.check()
+        self._serve_store([host.name for host in remote])
+        for host in remote:
+            self._add(SshLink(host, self._spec.ssh, hosts[host]))
+
+    def _serve_store(self, remote: Sequence[str]) -> None:
+        """Starts the store, at an address that these hosts reach."""
         self._store = StorePlace.serve(
-            [self._spec.ssh.address_of(host.name) for host in remote],
+            [self._spec.ssh.address_of(name) for name in remote],
             interface=self._spec.network_interface,
             secret=secrets.token_hex(32),
         )
-        for host in remote:
-            self._add(SshLink(hosts[host], self._spec.ssh))
         if self._spec.verbose:
             self._output.say(f"the workers meet at {self._store.address}")
 
@@ -191,15 +198,18 @@ class Job:
             if now >= self._give_up:
                 self._close_all(self._links)
         elif not self._workers_started:
-            silent = [link.host.name for link in self._links if not link.ready]
-            if not silent:
-                self._start_workers()
-            elif now >= self._start_deadline:
-                self._end(
-                    2,
-                    f"no answer from {', '.join(silent)} within "
-                    f"{self._spec.start_timeout_s:g} s (--timeout-start)",
-                )
+            self._start_when_all_answer(now)
+
+    def _start_when_all_answer(self, now: float) -> None:
+        silent = [link.host.name for link in self._links if not link.ready]
+        if not silent:
+            self._start_workers()
+        elif now >= self._start_deadline:
+            self._end(
+                2,
+                f"no answer from {', '.join(silent)} within "
+                f"{self._spec.start_timeout_s:g} s (--timeout-start)",
+            )
 
     def _on_signal(self) -> None:
         self._signals.clear_wakeup()
@@ -249,7 +259,7 @@ class Job:
             self._unfinished.discard(rank)
             reason = message.json()
             text = f"cannot start rank {rank} on {link.host.name}: {reason['message']}"
-            self._end(int(reason["status"]), text)
+            self._not_started(rank, int(reason["status"]), text)
         elif message.kind is Kind.TIMELINE:
             self._timeline.add(rank, message.payload)
         elif message.kind is Kind.EXITED:
@@ -260,16 +270,19 @@ class Job:
             if rank == self._failed_rank:
                 self._show_tail(rank)
 
+    def _not_started(self, rank: int, status: int, text: str) -> None:
+        self._end(status, text)
+
     def _exited(self, link: HostLink, rank: int, status: int) -> None:
         if self._spec.verbose:
-            self._output.say(f"rank {rank} on {link.host.name} {_how_it_ended(status)}")
+            self._output.say(f"rank {rank} on {link.host.name} {how_it_ended(status)}")
         if status == 0 or self._status is not None:
             return
         self._failed_rank = rank
         others = "; ending the others" if len(self._unfinished) > 1 else ""
         self._end(
             status if status > 0 else 128 - status,
-            f"rank {rank} on {link.host.name} {_how_it_ended(status)}{others}",
+            f"rank {rank} on {link.host.name} {how_it_ended(status)}{others}",
         )
 
     def _show_tail(self, rank: int) -> None:
@@ -310,8 +323,11 @@ class Job:
         """Ends the job; only the first call has an effect."""
         if self._status is not None:
             return
-        self._status = status
         self._output.say(text)
+        self._finish(status)
+
+    def _finish(self, status: int) -> None:
+        self._status = status
         self._stop_links(self._spec.grace_s)
 
     def _stop_links(self, grace_s: float) -> None:
@@ -340,7 +356,7 @@ class Job:
         return link.close()
 
 
-def _how_it_ended(status: int) -> str:
+def how_it_ended(status: int) -> str:
     if status >= 0:
         return f"exited with status {status}"
     try:

@@ -7,6 +7,7 @@ printed before it is noise.
     launcher to agent                        agent to launcher
     START   workers to start (JSON)          HELLO     the agent is there
     STOP    end all workers: grace_s (JSON)  STARTED   a worker runs: its pid (JSON)
+    KILL    end one worker, at once          WORD      what it tells the driver (JSON)
                                              FAILED    it could not be started (JSON)
                                              STDOUT, STDERR   bytes that it wrote
                                              EXITED    its exit status (JSON), at once
@@ -23,7 +24,7 @@ from dataclasses import dataclass
 from typing import Any
 
 # Grows with every change that an older side would misread.
-MAGIC = b"\ntfring agent 1\n"
+MAGIC = b"\ntfring agent 2\n"
 _HEADER = struct.Struct(">cII")
 # Nothing legitimate is larger: output is sent as it is read, 64 KiB at a time.
 MAX_PAYLOAD = 16 << 20
@@ -34,8 +35,10 @@ class Kind(enum.Enum):
 
     START = b"s"
     STOP = b"x"
+    KILL = b"k"
     HELLO = b"h"
     STARTED = b"r"
+    WORD = b"w"
     FAILED = b"f"
     STDOUT = b"o"
     STDERR = b"e"

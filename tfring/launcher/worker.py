@@ -11,8 +11,11 @@ import ctypes
 import os
 import signal
 import subprocess
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
+
+from tfring.launcher.messages import Kind
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
@@ -36,6 +39,9 @@ class WorkerSpec:
 class Worker:
     """A running worker.
 
+    Besides its output there is a pipe for words to the driver of an elastic job. A line of at
+    most PIPE_BUF bytes arrives whole, and before the news of the worker's end.
+
     Args:
         spec: What to run.
         environment: All variables of the process.
@@ -55,24 +61,42 @@ class Worker:
             if os.getppid() != agent:  # it died before prctl
                 os.kill(os.getpid(), signal.SIGKILL)
 
-        self._process = subprocess.Popen(
+        self._words, words = os.pipe()
+        try:
+            self._process = self._started(spec, environment, words, die_with_agent)
+        except BaseException:
+            os.close(self._words)
+            raise
+        finally:
+            os.close(words)
+        self.pid = self._process.pid
+
+    @staticmethod
+    def _started(
+        spec: WorkerSpec, environment: dict[str, str], words: int, prepare: Callable[[], None]
+    ) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
             spec.command,
-            env=environment,
+            env={**environment, "TFRING_WORDS": str(words)},
             cwd=spec.directory,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,
+            pass_fds=(words,),
             # Safe: the agent has one thread.
-            preexec_fn=die_with_agent,
+            preexec_fn=prepare,
         )
-        self.pid = self._process.pid
 
     @property
-    def outputs(self) -> tuple[int, int]:
-        """Descriptors of standard output and standard error."""
+    def outputs(self) -> dict[int, Kind]:
+        """Descriptors of standard output, standard error and words, and what comes from them."""
         assert self._process.stdout is not None and self._process.stderr is not None
-        return self._process.stdout.fileno(), self._process.stderr.fileno()
+        return {
+            self._process.stdout.fileno(): Kind.STDOUT,
+            self._process.stderr.fileno(): Kind.STDERR,
+            self._words: Kind.WORD,
+        }
 
     def poll(self) -> int | None:
         """The exit status, negative for a signal, or None; does not reap."""
@@ -90,6 +114,7 @@ class Worker:
         """Ends what is left of the group and takes the exit status; poll() was not None."""
         self.signal(signal.SIGKILL)
         self._process.wait(timeout=10)
+        os.close(self._words)
         for stream in (self._process.stdout, self._process.stderr):
             if stream is not None:
                 stream.close()

@@ -1,0 +1,1 @@
+"""The driver of elastic jobs: who is a member when, and who is started where."""
