@@ -17,6 +17,7 @@ import json
 import os
 import select
 import threading
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -39,12 +40,14 @@ class Generation:
         reason: Why there is a new one.
         members: By worker id: rank, size, local_rank, local_size, cross_rank, cross_size, host_id.
         status: Not None: the job stops, and every worker ends with this exit status.
+        heard: When this worker heard of it, on the clock of `time.monotonic`.
     """
 
     number: int
     reason: str = ""
     members: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     status: int | None = None
+    heard: float = field(default_factory=time.monotonic)
 
     @classmethod
     def from_json(cls, data: bytes) -> Generation:

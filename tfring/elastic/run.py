@@ -121,6 +121,9 @@ class _Loop:
                 if cause is None:
                     raise
             recovery = Recovery(generation.number)
+            newest = self._membership.newest()
+            if newest is not None and newest.number > generation.number:
+                recovery.seconds["detect"] = max(0.0, recovery.began - newest.heard)
             self._membership.tell(
                 "failed",
                 generation=generation.number,
