@@ -66,8 +66,9 @@ class ElasticJob(Launched):
     def wait_size(self, size: int) -> list[Event]:
         """Until a step has been completed by that many workers."""
         return self.wait_for(
-            lambda events: bool(of_kind(events, "step"))
-            and of_kind(events, "step")[-1]["size"] == size,
+            lambda events: (
+                bool(of_kind(events, "step")) and of_kind(events, "step")[-1]["size"] == size
+            ),
             f"a step with {size} workers",
         )
 

@@ -112,9 +112,7 @@ def main() -> None:
         keras.losses.SparseCategoricalCrossentropy(from_logits=True),
         metrics=["accuracy"],
     )
-    sampler = tfring.elastic.Sampler(
-        len(images), global_batch_size=args.global_batch_size, seed=1
-    )
+    sampler = tfring.elastic.Sampler(len(images), global_batch_size=args.global_batch_size, seed=1)
     state = tfring.elastic.KerasState(model, sampler=sampler, epoch=0, batch=0)
     events.write("start")
 

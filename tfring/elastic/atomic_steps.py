@@ -80,14 +80,18 @@ class AtomicSteps:
         atomic.tfring_plain = step  # type: ignore[attr-defined]
         return atomic
 
-    def undo(self) -> bool:
+    def undo(self, *, within_update: bool = True) -> bool:
         """Puts back what a failed step has changed; eagerly.
+
+        Args:
+            within_update: Also undo completed calls of an update that is not complete.
 
         Returns:
             Whether there was anything to undo.
         """
         begun, completed = int(self._begun), int(self._counter.completed)
-        if begun == _NEVER or not (completed == begun or self.within_update()):
+        failed = completed == begun or (within_update and self.within_update())
+        if begun == _NEVER or not failed:
             return False
         self._saved.put_back(self._variables.early())
         if bool(self._whole):

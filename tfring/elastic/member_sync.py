@@ -52,9 +52,7 @@ class Snapshot:
     def from_commit(cls, commit: Commit) -> Snapshot:
         """What `to_commit` has made a file of."""
         meta = commit.meta
-        return cls(
-            commit.steps, meta["attributes"], meta["meta"], commit.arrays, meta["described"]
-        )
+        return cls(commit.steps, meta["attributes"], meta["meta"], commit.arrays, meta["described"])
 
     def require_for(self, described: Sequence[Description]) -> None:
         """Makes sure that it belongs to this model.
@@ -93,9 +91,7 @@ class Outcome:
     snapshot: Snapshot | None
 
 
-def exchange(
-    standing: Standing, described: Callable[[], Sequence[Description]]
-) -> list[Standing]:
+def exchange(standing: Standing, described: Callable[[], Sequence[Description]]) -> list[Standing]:
     """All ranks' standings.
 
     Args:

@@ -225,10 +225,13 @@ class TensorFlowState(State):
 
     def _meta(self) -> dict[str, Any]:
         """What is carried besides variables and attributes."""
-        return {}
+        return {"seeds": [keras.ops.convert_to_numpy(state) for state in self._seeds()]}
 
     def _put_meta(self, meta: dict[str, Any], *, own: bool) -> None:
         """Takes it; `own`: of this rank's commit, or of one on disk."""
+        if own:
+            for state, value in zip(self._seeds(), meta["seeds"], strict=False):
+                state.assign(value)
 
     # ---- Own -------------------------------------------------------------------------------
 
@@ -292,9 +295,12 @@ class TensorFlowState(State):
         self._commits = snapshot.meta["commits"]
         self._put_meta(snapshot.meta, own=own)
 
+    def _seeds(self) -> list[Any]:
+        return [] if self._model is None else seed_states(self._model)
+
     def _separate_seeds(self, outcome: Outcome) -> None:
         """Random streams that no other worker has or had."""
-        seeds = [] if self._model is None else seed_states(self._model)
+        seeds = self._seeds()
         if outcome.first:
             own = [keras.ops.convert_to_numpy(state) for state in seeds]
             everyone = objects.allgather_object(own, name="elastic/seeds")
