@@ -100,6 +100,10 @@ class FitFollower:
         _followers[model] = self
         follow_callback_lists(_followers.get)
 
+    def idle(self) -> bool:
+        """Whether no call of `fit` is running, and none is to go on in the middle of an epoch."""
+        return self._running is None and self.record.epoch_begun_at is None
+
     def batches_done(self) -> int:
         """Steps of the running epoch that are completed."""
         begun = self.record.epoch_begun_at

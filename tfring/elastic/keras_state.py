@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -61,6 +63,8 @@ class KerasState(TensorFlowState):
         # Another state of this model may have wrapped it.
         step = getattr(model.train_step, "tfring_plain", model.train_step)
         vars(model)["train_step"] = self._steps.wrap(step, one_update=own)
+        make = getattr(model.make_train_function, "tfring_plain", model.make_train_function)
+        vars(model)["make_train_function"] = self._compile_within(make)
         # It may have been made of the step that is not wrapped.
         model.train_function = None
         self._follower = FitFollower(
@@ -74,6 +78,7 @@ class KerasState(TensorFlowState):
 
     def update_position(self) -> None:
         """Sets `epoch` and `batch` to where the training is."""
+        self._follow_epoch()
         self._set_position(self._follower.record.epoch, self._follower.batches_done())
 
     def recover(self) -> None:
@@ -92,6 +97,11 @@ class KerasState(TensorFlowState):
     def _position(self) -> int:
         follower = getattr(self, "_follower", None)
         return super()._position() if follower is None else follower.record.epoch
+
+    def _follow_epoch(self) -> None:
+        # Between two calls of `fit` the user may say which epoch is the next.
+        if "epoch" in self._names and self._follower.idle():
+            self._follower.record.epoch = super()._position()
 
     def _set_position(self, epoch: int, batch: int) -> None:
         for name, value in (("epoch", epoch), ("batch", batch)):
@@ -112,6 +122,23 @@ class KerasState(TensorFlowState):
         if own:  # another rank's metrics are in its own sums already
             self._follower.metrics = meta["metrics"]
 
+    def _compile_within(self, make: Callable[..., Any]) -> Callable[..., Any]:
+        """Has XLA compile what is within the wrapped step, and not the wrapping."""
+
+        @functools.wraps(make)
+        def make_train_function(force: bool = False) -> Any:
+            model, compiled = self._model, self._model.jit_compile
+            if force or model.train_function is None:
+                self._steps.compiled = bool(compiled) and not model.run_eagerly
+            try:
+                model.jit_compile = False
+                return make(force=force)
+            finally:
+                model.jit_compile = compiled
+
+        make_train_function.tfring_plain = make  # type: ignore[attr-defined]
+        return make_train_function
+
     def _undo_end_of_data(self) -> None:
         # `fit` learns that the data has ended by a step that fails. What needs no data has been
         # done by then: sample counts of metrics, seeds.
@@ -119,6 +146,7 @@ class KerasState(TensorFlowState):
 
     def _complete_sync(self) -> None:
         """What could not be done at `sync`, since the model was not built."""
+        self._follow_epoch()
         if self._follower.shared or not is_built(self._model):
             return
         self._follower.shared = True

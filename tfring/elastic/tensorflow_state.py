@@ -122,7 +122,7 @@ class TensorFlowState(State):
         """The same as an int64 variable, for use in a graph."""
         return self._counter.completed
 
-    def atomic(self, step: Callable[..., Any]) -> Callable[..., Any]:
+    def atomic(self, step: Callable[..., Any], *, compiled: bool = False) -> Callable[..., Any]:
         """Makes all that a step changes come back when it fails.
 
         An optimizer's update is all or nothing in any case. This is for what a step changes
@@ -131,10 +131,13 @@ class TensorFlowState(State):
 
         Args:
             step: A `tf.function`, or Python.
+            compiled: It is a `tf.function` with `jit_compile=True`: XLA may overwrite any
+                variable before a step has failed, so all are saved, and use twice the memory.
 
         Returns:
             The same, wrapped.
         """
+        self._steps.compiled = compiled
         return self._steps.wrap(step, one_update=False)
 
     def commit(self) -> None:
