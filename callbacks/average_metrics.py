@@ -88,6 +88,7 @@ class AverageMetrics(keras.callbacks.Callback):
         hook of a callback would do: `evaluate` returns other logs than those that its
         callbacks get.
         """
+        self._remove()  # of a training that failed
         if engine.size() == 1:
             return
         own = type(self.model)._get_metrics_result_or_logs

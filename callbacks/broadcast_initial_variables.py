@@ -11,6 +11,7 @@ import tensorflow as tf
 from tfring import engine, objects
 from tfring.autotune import TunedSteps
 from tfring.callbacks.agreed_steps import AgreedSteps
+from tfring.elastic.fit_follower import is_elastic, model_is_shared
 from tfring.errors import InvalidArgumentError
 from tfring.model_state import describe, is_built, require_same, shared_state
 from tfring.monitoring.timeline.recording import StepMarker
@@ -40,7 +41,9 @@ class BroadcastInitialVariables(keras.callbacks.Callback):
     Args:
         root_rank: Whose values count.
 
-    With the setting `autotune` it tries out sizes of buckets during the first steps.
+    With the setting `autotune` it tries out sizes of buckets during the first steps; not in
+    elastic jobs, where a newcomer has to have the others' buckets before it has met them.
+    There nothing is broadcast that `KerasState.sync` has given to all already.
     In a timeline (`tfringrun --timeline`) it marks where each step begins and ends.
 
     On machines with GPUs it turns `jit_compile` off, with a warning.
@@ -63,6 +66,9 @@ class BroadcastInitialVariables(keras.callbacks.Callback):
     def on_train_begin(self, logs: Any = None) -> None:
         """Keras calls it."""
         require_distributed(self.model)
+        # A training that failed, as when an elastic job changes, has left its callback there.
+        self._unwrap()
+        self._synchronised = 0
         if engine.size() == 1:
             return
         own = (self.params.get("steps"), is_built(self.model))
@@ -74,7 +80,6 @@ class BroadcastInitialVariables(keras.callbacks.Callback):
         if self._steps.needed:
             # One dictionary for all callbacks: schedules by batch must be the same everywhere.
             self.params["steps"] = self._steps.limit
-        self._synchronised = 0
         # All ranks now, or all with their first batch.
         if all(built for _, built in everyone):
             self._broadcast()
@@ -112,9 +117,8 @@ class BroadcastInitialVariables(keras.callbacks.Callback):
 
     def _wrap(self) -> None:
         """Puts this callback before Keras's train function, which is there already."""
-        self._unwrap()
         self._function = self.model.train_function
-        if engine.config().autotune:
+        if engine.config().autotune and not is_elastic(self.model):
             self._tuned = TunedSteps(self._new_train_function, self._function)
             self._function = self._tuned
         self.model.train_function = self._first_steps
@@ -127,7 +131,6 @@ class BroadcastInitialVariables(keras.callbacks.Callback):
 
     def _unwrap(self) -> None:
         current = self.model.train_function
-        # A training that failed has left its callback there.
         while isinstance(owner := getattr(current, "__self__", None), BroadcastInitialVariables):
             current = owner._function
         if isinstance(current, TunedSteps):
@@ -166,6 +169,9 @@ class BroadcastInitialVariables(keras.callbacks.Callback):
         return self._function(iterator)
 
     def _broadcast(self) -> None:
+        if model_is_shared(self.model):
+            self._synchronised = len(self.model.weights)
+            return
         state = shared_state(self.model)
         seeds = seed_states(self.model)
         own = (

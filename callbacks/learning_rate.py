@@ -7,6 +7,7 @@ from typing import Any
 import keras
 import numpy as np
 
+from tfring.elastic.fit_follower import epoch_fraction
 from tfring.errors import InvalidArgumentError
 from tfring.keras_hooks import inner_optimizers
 
@@ -76,3 +77,15 @@ def steps_of_epoch(given: int | None, params: dict[str, Any] | None) -> int:
             "batches an epoch has"
         )
     return int(steps)
+
+
+def epoch_reached(model: Any, epoch: int, batch: int, steps: int) -> float:
+    """The epoch as a fraction, such as 2.5 in the middle of the third.
+
+    Args:
+        model: In an elastic job it may have entered the epoch in the middle.
+        epoch, batch: As Keras counts them.
+        steps: Batches that this call of `fit` takes in the epoch.
+    """
+    over, _ = epoch_fraction(model)
+    return epoch + over + (1 - over) * batch / steps

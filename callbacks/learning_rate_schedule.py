@@ -8,7 +8,7 @@ from typing import Any
 import keras
 
 from tfring import engine
-from tfring.callbacks.learning_rate import LearningRate, steps_of_epoch
+from tfring.callbacks.learning_rate import LearningRate, epoch_reached, steps_of_epoch
 from tfring.errors import InvalidArgumentError
 
 Schedule = Callable[[float], float | None]
@@ -84,7 +84,7 @@ class LearningRateSchedule(keras.callbacks.Callback):
         """Keras calls it."""
         # Keras begins a batch too many when data runs out earlier than it thought.
         if self.by == "batch" and batch < self._steps:
-            self._apply(self._epoch + batch / self._steps)
+            self._apply(epoch_reached(self.model, self._epoch, batch, self._steps))
 
     def _apply(self, epoch: float) -> None:
         rate = self.schedule(epoch)

@@ -7,7 +7,7 @@ from typing import Any
 import keras
 
 from tfring import engine
-from tfring.callbacks.learning_rate import LearningRate, steps_of_epoch
+from tfring.callbacks.learning_rate import LearningRate, epoch_reached, steps_of_epoch
 from tfring.errors import InvalidArgumentError
 
 
@@ -87,7 +87,7 @@ class LearningRateWarmup(keras.callbacks.Callback):
         # Keras begins a batch too many when data runs out earlier than it thought.
         if self._done or batch >= self._steps:
             return
-        over = self._epoch + batch / self._steps
+        over = epoch_reached(self.model, self._epoch, batch, self._steps)
         if over < self.warmup_epochs:
             self._rate.set(warmup_rate(over / self.warmup_epochs, self._initial, self._target))
             self._last = self._rate.get()

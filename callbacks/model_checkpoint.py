@@ -64,9 +64,10 @@ class ModelCheckpoint(keras.callbacks.ModelCheckpoint):
                 error = caught
         if engine.size() > 1:
             said = None if error is None else f"{type(error).__name__}: {error}"
-            answer = objects.broadcast_object((self.best, said), name="checkpoint")
+            # All know what rank 0 knows: in an elastic job it may be lost.
+            answer = objects.broadcast_object((self.best, self._written, said), name="checkpoint")
             self.best: float | None = answer[0]
-            said = answer[1]
+            self._written, said = list(answer[1]), answer[2]
             if said is not None and error is None:
                 raise TfringError(f"rank 0 could not save a checkpoint: {said}")
         if error is not None:

@@ -67,6 +67,12 @@ class TensorBoard(keras.callbacks.TensorBoard):
         if self._writes:
             super().on_train_end(logs)
 
+    def tfring_interrupted(self) -> None:
+        """An elastic job has changed in the middle of `fit`: what was written is complete."""
+        while self._prev_summary_state:
+            self._pop_writer()
+        self._close_writers()
+
     def on_test_begin(self, logs: Any = None) -> None:
         """Keras calls it."""
         if self._writes:
@@ -92,6 +98,9 @@ class TensorBoard(keras.callbacks.TensorBoard):
         """Keras calls it."""
         if self._writes:
             super().on_train_batch_begin(batch, logs)
+        else:
+            # For the day when this rank writes: rank 0 may be lost in an elastic job.
+            self._global_train_batch += 1
         self._begin = batch
         self._epoch_monitor.begin_step()
         self._batch_monitor.begin_step()

@@ -13,6 +13,11 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+try:
+    from keras.src.trainers.epoch_iterator import EpochIterator
+except ImportError:  # a Keras that moved it: then epochs that are entered again set the length
+    EpochIterator = None
+
 # Not in older releases.
 _MultiOptimizer = getattr(keras.optimizers, "MultiOptimizer", ())
 
@@ -160,24 +165,58 @@ def _followed(event: str, original: Any, follower_of: Callable[[Any], Any]) -> A
     return call
 
 
-def override_metric_logs(model: Any) -> Callable[[], None]:
-    """Has an epoch without batches report what its metrics contain.
+def override_metric_logs(model: Any, *, before: Callable[[], None], always: bool) -> Any:
+    """Steps in where `fit` and `evaluate` turn the state of metrics into logs.
 
-    Keras reports what the last batch returned, so nothing when there was none, which happens
-    when an epoch is entered again at its end.
+    Args:
+        model: A `keras.Model`.
+        before: Called before that.
+        always: Have an epoch without batches report what its metrics contain. Keras reports
+            what the last batch returned, so nothing when there was none, which happens when an
+            epoch is entered again at its end.
 
     Returns:
-        What ends that.
+        A function that ends it.
     """
     name = "_get_metrics_result_or_logs"
-    before = vars(model).get(name)
+    present = vars(model).get(name)
     current = getattr(model, name)
-    vars(model)[name] = lambda logs: current(logs or model.get_metrics_result())
+
+    def logs_of(logs: Any) -> Any:
+        before()
+        return current(logs or (model.get_metrics_result() if always else logs))
 
     def end() -> None:
-        if before is None:
+        if present is None:
             vars(model).pop(name, None)
         else:
-            vars(model)[name] = before
+            vars(model)[name] = present
 
+    vars(model)[name] = logs_of
     return end
+
+
+_shorter = False
+
+
+def epoch_is_shorter(shorter: bool) -> None:
+    """Says that the running epoch has fewer batches than others, since it was entered again.
+
+    Keras takes the number of batches of all epochs from the first that runs out of data. From
+    a shorter one it must not, nor need it warn.
+    """
+    global _shorter
+    _shorter = shorter
+    if EpochIterator is None or hasattr(EpochIterator._interrupted_warning, "_tfring_original"):
+        return
+    original = EpochIterator._interrupted_warning
+
+    @functools.wraps(original)
+    def interrupted(self: Any) -> None:
+        if _shorter:
+            self._num_batches = self.data_adapter.num_batches
+        else:
+            original(self)
+
+    interrupted._tfring_original = original  # type: ignore[attr-defined]
+    EpochIterator._interrupted_warning = interrupted

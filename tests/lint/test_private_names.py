@@ -15,13 +15,18 @@ import sources
 ALLOWED_ATTRIBUTES: dict[str, set[str]] = {
     "callbacks/average_metrics.py": {"_get_metrics_result_or_logs"},
     "callbacks/model_checkpoint.py": {"_get_file_path", "_save_model", "_set_monitor_op"},
-    "callbacks/tensorboard.py": {"_train_writer"},
+    "callbacks/tensorboard.py": {
+        *("_close_writers", "_global_train_batch", "_pop_writer", "_prev_summary_state"),
+        *("_train_writer",),
+    },
     "tfring/keras_hooks.py": {
+        *("_interrupted_warning", "_num_batches"),
         *("_accumulated_gradients", "_get_variable_index", "_iterations", "_trainable_variables"),
     },
 }
 # Imports below tensorflow.python, keras.src and the like.
 ALLOWED_IMPORTS: dict[str, set[str]] = {
+    "tfring/keras_hooks.py": {"keras.src.trainers.epoch_iterator"},
     "tfring/xla.py": {"tensorflow.python.framework", "tensorflow.python.ops"},
 }
 

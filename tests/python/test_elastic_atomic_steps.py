@@ -249,49 +249,49 @@ def test_skipped_steps_are_completed_ones(reductions: FailingReductions) -> None
     assert state.completed_steps == 2
 
 
-def test_loop_of_ones_own(reductions: FailingReductions) -> None:
-    for gated in (False, True):
+def own_loop(gated: bool) -> tuple[Any, TensorFlowState, Any]:
+    """A model, its state and its step: reduced by the tape if `gated`, else by the optimizer."""
+    model = classifier()
+    optimizer = keras.optimizers.Adam(0.01, weight_decay=0.1)
+    if not gated:
+        optimizer = tfring.DistributedOptimizer(optimizer, bucket_bytes=1)
+    optimizer.build(model.trainable_variables)
+    state = TensorFlowState(model=model, optimizer=optimizer)
+    model.optimizer_of_test = optimizer
 
-        def make(gated: bool = gated) -> tuple[Any, Any, TensorFlowState, Any]:
-            model = classifier()
-            optimizer = keras.optimizers.Adam(0.01, weight_decay=0.1)
-            if not gated:
-                optimizer = tfring.DistributedOptimizer(optimizer, bucket_bytes=1)
-            optimizer.build(model.trainable_variables)
-            state = TensorFlowState(model=model, optimizer=optimizer)
+    @tf.function
+    def step(x: Any, y: Any) -> None:
+        tape: Any
+        with tf.GradientTape() as tape:
+            loss = keras.losses.sparse_categorical_crossentropy(
+                y, model(x, training=True), from_logits=True
+            )
+        if gated:
+            tape = tfring.DistributedGradientTape(tape, bucket_bytes=1)
+        gradients = tape.gradient(loss, model.trainable_variables)
+        if gated:
+            gradients = [0.5 * gradient for gradient in gradients]
+        optimizer.apply(gradients, model.trainable_variables)
 
-            @tf.function
-            def step(x: Any, y: Any) -> None:
-                tape: Any
-                with tf.GradientTape() as tape:
-                    loss = keras.losses.sparse_categorical_crossentropy(
-                        y, model(x, training=True), from_logits=True
-                    )
-                if gated:
-                    tape = tfring.DistributedGradientTape(tape, bucket_bytes=1)
-                gradients = tape.gradient(loss, model.trainable_variables)
-                if gated:
-                    gradients = [0.5 * gradient for gradient in gradients]
-                optimizer.apply(gradients, model.trainable_variables)
+    return model, state, state.atomic(step)
 
-            return model, optimizer, state, state.atomic(step)
 
-        model, optimizer, state, step = make()
-        iterator = batches(0)
-        start = int(reductions.ran)
-        step(*next(iterator))
-        per_step = int(reductions.ran) - start
-        assert state.completed_steps == 1
-        model.optimizer_of_test = optimizer
-        for reduction in range(per_step):
-            before = values(model)
-            data = next(iterator)
-            with reductions.failing(reduction):
-                step(*data)
-            state.recover()
-            assert_equal(values(model), before)
-            assert state.completed_steps == 1 + reduction
+@pytest.mark.parametrize("gated", [False, True])
+def test_loop_of_ones_own(reductions: FailingReductions, gated: bool) -> None:
+    model, state, step = own_loop(gated)
+    iterator = batches(0)
+    step(*next(iterator))
+    per_step = int(reductions.ran)
+    assert state.completed_steps == 1
+    for reduction in range(per_step):
+        before = values(model)
+        data = next(iterator)
+        with reductions.failing(reduction):
             step(*data)
+        state.recover()
+        assert_equal(values(model), before)
+        assert state.completed_steps == 1 + reduction
+        step(*data)
 
 
 def test_two_updates_in_a_loop_of_ones_own_are_one_step(reductions: FailingReductions) -> None:

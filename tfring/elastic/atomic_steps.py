@@ -11,6 +11,10 @@ graph, and put back when it has failed:
 Having failed means that completed == begun. With accumulation of gradients an update is taken
 as a whole: it is saved when its first call begins, and redone from there.
 
+XLA may write a variable's new value over its old one before it has called the operation that
+fails. It does not where somebody else refers to the old one. So steps that XLA compiles are
+compiled in here, within a graph that saves all variables first.
+
 A step that applies gradients more than once (a GAN's) has no such gate. Then all variables
 are saved, and the step counts when everything in it is done.
 """
@@ -23,7 +27,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tfring import keras_hooks, xla
+from tfring import keras_hooks
 from tfring.elastic.saved_values import SavedValues
 from tfring.elastic.step_counter import StepCounter
 from tfring.elastic.step_variables import StepVariables
@@ -44,6 +48,8 @@ class AtomicSteps:
         self._variables = variables
         self._saved = SavedValues()
         self._save_function: Any = None
+        # Whether XLA compiles the steps; to be set before one is traced.
+        self.compiled = False
         with tf.init_scope(), tf.device("CPU:0"):
             self._begun = tf.Variable(_NEVER, dtype=tf.int64, trainable=False, name="tfring_begun")
             # Whether a step is more than one update; known once one has been traced.
@@ -68,29 +74,34 @@ class AtomicSteps:
                     self._whole.assign(True)
             self._begin(one_update)
             before = None if one_update else tf.identity(self._counter.completed)
+            run = self._compile(step) if self.compiled and not tf.executing_eagerly() else step
             with self._counter.step(None if one_update else self._whole):
-                outputs = step(*args, **kwargs)
+                outputs = run(*args, **kwargs)
             # Keras makes metrics in the first trace, the only one that may make variables.
             self._saved.prepare(self._variables.early())
+            self._saved.prepare(self._variables.late())
             if before is not None:
-                self._saved.prepare(self._variables.late())
                 self._end(before)
             return outputs
 
         atomic.tfring_plain = step  # type: ignore[attr-defined]
         return atomic
 
-    def undo(self) -> bool:
+    def undo(self, *, within_update: bool = True) -> bool:
         """Puts back what a failed step has changed; eagerly.
+
+        Args:
+            within_update: Also undo completed calls of an update that is not complete.
 
         Returns:
             Whether there was anything to undo.
         """
         begun, completed = int(self._begun), int(self._counter.completed)
-        if begun == _NEVER or not (completed == begun or self.within_update()):
+        failed = completed == begun or (within_update and self.within_update())
+        if begun == _NEVER or not failed:
             return False
         self._saved.put_back(self._variables.early())
-        if bool(self._whole):
+        if bool(self._whole) or self.compiled:
             self._saved.put_back(self._variables.late())
         if self._variables.accumulating() is not None:
             clear(self._variables.accumulators())
@@ -125,14 +136,19 @@ class AtomicSteps:
                 lambda: self._save(one_update),
                 lambda: tf.constant(0),
             )
-        elif not xla.is_tracing():  # where XLA compiles it a step that fails changes nothing
+        else:
             self._save(one_update)
+
+    def _compile(self, step: Callable[..., Any]) -> Any:
+        return tf.function(step, jit_compile=True, reduce_retracing=True, autograph=False)
 
     def _save(self, one_update: bool) -> tf.Tensor:
         self._saved.save(self._variables.early())
         self._begun.assign(self._counter.completed, read_value=False)
-        if not one_update and not xla.is_tracing():
-            late = self._variables.late()
+        late = self._variables.late()
+        if self.compiled:
+            self._saved.save(late)
+        elif not one_update:
             tf.cond(self._whole, lambda: self._save_late(late), lambda: tf.constant(0))
         return tf.constant(0)
 
@@ -143,7 +159,7 @@ class AtomicSteps:
     def _save_eagerly(self) -> None:
         """In one call, since eager calls are slow."""
         variables = self._variables.early()
-        if bool(self._whole):
+        if bool(self._whole) or self.compiled:
             variables += self._variables.late()
         key = [id(variable) for variable in variables]
         if self._save_function is None or self._save_function[0] != key:

@@ -20,8 +20,9 @@ import numpy as np
 CallbackState = dict[str, dict[str, Any]]
 
 _SCALARS = (type(None), bool, int, float, complex, str, bytes, np.generic)
-# Of Keras: what a callback works on, not what it remembers.
-_NOT_STATE = {"params", "_params", "model", "_model", "validation_data"}
+# Of Keras: what a callback works on, not what it remembers; and a setting whose sign Keras
+# changes when it is first used.
+_NOT_STATE = {"params", "_params", "model", "_model", "validation_data", "min_delta"}
 # Instead of attributes, for a callback that has both methods.
 _STATE_DICT = "state_dict()"
 
@@ -110,9 +111,8 @@ def _same(one: Any, other: Any) -> bool:
     if type(one) is not type(other):
         return False
     if isinstance(one, np.ndarray):
-        return one.dtype == other.dtype and np.array_equal(
-            one, other, equal_nan=one.dtype.kind == "f"
-        )
+        nan = one.dtype.kind == "f"
+        return one.dtype == other.dtype and np.array_equal(one, other, equal_nan=nan)
     if isinstance(one, list | tuple):
         return len(one) == len(other) and all(map(_same, one, other))
     if isinstance(one, dict):

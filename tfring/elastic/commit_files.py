@@ -164,7 +164,7 @@ def _write(file: BinaryIO, commit: Commit) -> None:
     put(_MAGIC + _LENGTH.pack(len(header)))
     put(header)
     for array in arrays:
-        data = memoryview(array.reshape(-1).view(np.uint8))
+        data = _bytes(array)
         for start in range(0, len(data), _PIECE):
             put(data[start : start + _PIECE])
     file.write(digest.digest())
@@ -184,11 +184,15 @@ def _check(file: BinaryIO, size: int) -> None:
         raise DamagedCommitError("its checksum is not that of its contents")
 
 
-def _read_array(file: BinaryIO, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
+def _read_array(file: Any, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
     array = np.empty(shape, _dtype(dtype))
     if array.size:
-        file.readinto(memoryview(array.reshape(-1).view(np.uint8)))  # type: ignore[attr-defined]
+        file.readinto(_bytes(array))
     return array
+
+
+def _bytes(array: np.ndarray) -> Any:
+    return array.reshape(-1).view(np.uint8).data
 
 
 def _dtype(name: str) -> np.dtype:

@@ -24,7 +24,8 @@ import keras
 import numpy as np
 
 from tfring.elastic.callback_state import CallbackMemory, CallbackState
-from tfring.keras_hooks import follow_callback_lists, override_metric_logs
+from tfring.elastic.running_metrics import add, restore, values
+from tfring.keras_hooks import epoch_is_shorter, follow_callback_lists, override_metric_logs
 
 _followers: weakref.WeakKeyDictionary[Any, FitFollower] = weakref.WeakKeyDictionary()
 
@@ -67,11 +68,13 @@ class FitFollower:
         on_position: Called with the epoch and the batches done in it, whenever it has changed
             at an end of an epoch.
         on_train_begin: Called after that of all callbacks.
+        on_data_end: Called when an epoch has no more batches, before its logs are made.
         epoch: The epoch to begin with.
 
     Attributes:
         record: Where the training is; what is carried to other processes.
         metrics: State of the running epoch's metrics on this rank; None: they have it.
+        shared: Whether all ranks have had the same weights.
     """
 
     def __init__(
@@ -80,22 +83,36 @@ class FitFollower:
         completed_steps: Callable[[], int],
         on_position: Callable[[int, int], None],
         on_train_begin: Callable[[], None] = lambda: None,
+        on_data_end: Callable[[], None] = lambda: None,
         epoch: int = 0,
     ) -> None:
         self._model = model
         self._completed_steps = completed_steps
         self._on_position = on_position
         self._on_train_begin = on_train_begin
+        self._on_data_end = on_data_end
         self._running: _Running | None = None
         self.record = FitRecord(epoch)
         self.metrics: list[np.ndarray] | None = None
+        self.shared = False
+        # What metrics are to begin with that Keras builds with the first batch.
+        self._unbuilt: list[np.ndarray] | None = None
         _followers[model] = self
         follow_callback_lists(_followers.get)
+
+    def idle(self) -> bool:
+        """Whether no call of `fit` is running, and none is to go on in the middle of an epoch."""
+        return self._running is None and self.record.epoch_begun_at is None
 
     def batches_done(self) -> int:
         """Steps of the running epoch that are completed."""
         begun = self.record.epoch_begun_at
         return 0 if begun is None else max(0, self._completed_steps() - begun)
+
+    def batches_before(self) -> int:
+        """Those of them that were completed when this call of `fit` entered the epoch."""
+        begun = self.record.epoch_begun_at
+        return 0 if begun is None or self._running is None else self._running.entered_at - begun
 
     def fraction(self, steps: int | None) -> float:
         """How much of the running epoch is over.
@@ -137,8 +154,14 @@ class FitFollower:
     def metrics_now(self) -> list[np.ndarray] | None:
         """State of the running epoch's metrics on this rank; None between epochs."""
         if self.metrics is None and self._running and self.record.epoch_begun_at is not None:
-            return _values(self._model)
+            self._add_unbuilt()
+            return values(self._model)
         return self.metrics
+
+    def _add_unbuilt(self) -> None:
+        unbuilt, self._unbuilt = self._unbuilt, None
+        if unbuilt is not None:
+            self._unbuilt = add(self._model, unbuilt)
 
     # ---- What Keras calls ------------------------------------------------------------------
 
@@ -187,9 +210,19 @@ class FitFollower:
             self._on_position(record.epoch, 0)
         running.entered_at = steps
         if again and self.metrics is not None:
-            _assign(self._model, self.metrics)
-            running.undo.append(override_metric_logs(self._model))
+            self._unbuilt = restore(self._model, self.metrics)
         self.metrics = None
+        _undo(running)
+        epoch_is_shorter(again)
+        running.undo.append(lambda: epoch_is_shorter(False))
+        running.undo.append(
+            override_metric_logs(self._model, before=self._before_logs, always=again)
+        )
+
+    def _before_logs(self) -> None:
+        if self.metrics is None:  # else it is evaluation that has ended
+            self._on_data_end()
+            self._add_unbuilt()
 
     def _before_on_test_begin(self, callbacks: Sequence[Any]) -> None:
         self.metrics = self.metrics_now()
@@ -215,30 +248,28 @@ class FitFollower:
         self.record.callbacks = None
 
 
-def follower_of(model: Any) -> FitFollower | None:
-    """The follower of a model, if an elastic state has one."""
-    try:
-        return _followers.get(model)
-    except TypeError:
-        return None
+def is_elastic(model: Any) -> bool:
+    """Whether an elastic state follows a model."""
+    return model in _followers
+
+
+def model_is_shared(model: Any) -> bool:
+    """Whether an elastic state has given all ranks the same weights already."""
+    follower = _followers.get(model)
+    return follower is not None and follower.shared
+
+
+def epoch_fraction(model: Any) -> tuple[float, int]:
+    """Where an epoch was entered that was begun by another call of `fit`.
+
+    Returns:
+        How much of it was over, from 0 to 1; 0 if `fit` has begun it, or nobody follows.
+        And the number of batches completed in it by then.
+    """
+    follower = _followers.get(model)
+    return (0.0, 0) if follower is None else (follower.record.fraction, follower.batches_before())
 
 
 def _undo(running: _Running) -> None:
     while running.undo:
         running.undo.pop()()
-
-
-def _metric_variables(model: Any) -> list[Any]:
-    return [variable for metric in model.metrics for variable in metric.variables]
-
-
-def _values(model: Any) -> list[np.ndarray]:
-    return [keras.ops.convert_to_numpy(variable) for variable in _metric_variables(model)]
-
-
-def _assign(model: Any, values: Sequence[np.ndarray]) -> None:
-    variables = _metric_variables(model)
-    # Metrics of a newcomer may not be built yet; it has nothing to put there.
-    if [tuple(v.shape) for v in variables] == [value.shape for value in values]:
-        for variable, value in zip(variables, values, strict=True):
-            variable.assign(value)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import keras
 
 from tfring import engine
 from tfring.elastic.fit_follower import FitFollower, FitRecord
+from tfring.elastic.member_sync import Snapshot
 from tfring.elastic.tensorflow_state import TensorFlowState
 from tfring.errors import InvalidArgumentError
 from tfring.model_state import is_built
@@ -60,30 +63,23 @@ class KerasState(TensorFlowState):
         # Another state of this model may have wrapped it.
         step = getattr(model.train_step, "tfring_plain", model.train_step)
         vars(model)["train_step"] = self._steps.wrap(step, one_update=own)
+        make = getattr(model.make_train_function, "tfring_plain", model.make_train_function)
+        vars(model)["make_train_function"] = self._compile_within(make)
         # It may have been made of the step that is not wrapped.
         model.train_function = None
-        self._complete = False  # the model's weights have been given to all
         self._follower = FitFollower(
             model,
-            completed_steps=lambda: self.completed_steps,
+            completed_steps=self._steps.consistent_steps,
             on_position=self._set_position,
             on_train_begin=self._complete_sync,
+            on_data_end=self._undo_end_of_data,
             epoch=self._position(),
         )
 
-    @property
-    def model_is_shared(self) -> bool:
-        """Whether all members have had the same weights, so that nobody need broadcast them."""
-        return self._complete
-
     def update_position(self) -> None:
         """Sets `epoch` and `batch` to where the training is."""
+        self._follow_epoch()
         self._set_position(self._follower.record.epoch, self._follower.batches_done())
-
-    def commit(self) -> None:
-        """As `TensorFlowState.commit`."""
-        self.update_position()
-        super().commit()
 
     def recover(self) -> None:
         """As `TensorFlowState.recover`; also keeps what the next call of `fit` goes on with."""
@@ -96,16 +92,25 @@ class KerasState(TensorFlowState):
         if not self._member:
             self._follower.metrics = None  # of a rehearsal
         super().sync()
-        self._complete = self._complete or is_built(self._model)
+        self._follower.shared = self._follower.shared or is_built(self._model)
 
     def _position(self) -> int:
         follower = getattr(self, "_follower", None)
         return super()._position() if follower is None else follower.record.epoch
 
+    def _follow_epoch(self) -> None:
+        # Between two calls of `fit` the user may say which epoch is the next.
+        if "epoch" in self._names and self._follower.idle():
+            self._follower.record.epoch = super()._position()
+
     def _set_position(self, epoch: int, batch: int) -> None:
         for name, value in (("epoch", epoch), ("batch", batch)):
             if name in self._names:
                 setattr(self, name, value)
+
+    def _snapshot(self) -> Snapshot:
+        self.update_position()
+        return super()._snapshot()
 
     def _meta(self) -> dict[str, Any]:
         record = self._follower.snapshot()
@@ -117,11 +122,34 @@ class KerasState(TensorFlowState):
         if own:  # another rank's metrics are in its own sums already
             self._follower.metrics = meta["metrics"]
 
+    def _compile_within(self, make: Callable[..., Any]) -> Callable[..., Any]:
+        """Has XLA compile what is within the wrapped step, and not the wrapping."""
+
+        @functools.wraps(make)
+        def make_train_function(force: bool = False) -> Any:
+            model, compiled = self._model, self._model.jit_compile
+            if force or model.train_function is None:
+                self._steps.compiled = bool(compiled) and not model.run_eagerly
+            try:
+                model.jit_compile = False
+                return make(force=force)
+            finally:
+                model.jit_compile = compiled
+
+        make_train_function.tfring_plain = make  # type: ignore[attr-defined]
+        return make_train_function
+
+    def _undo_end_of_data(self) -> None:
+        # `fit` learns that the data has ended by a step that fails. What needs no data has been
+        # done by then: sample counts of metrics, seeds.
+        self._steps.undo(within_update=False)
+
     def _complete_sync(self) -> None:
         """What could not be done at `sync`, since the model was not built."""
-        if self._complete or not is_built(self._model):
+        self._follow_epoch()
+        if self._follower.shared or not is_built(self._model):
             return
-        self._complete = True
+        self._follower.shared = True
         if engine.is_initialized() and engine.size() > 1:
             self._take_resumed()
             broadcast_variables(self._shared_native(), self._root, name="elastic/variables")

@@ -122,7 +122,7 @@ class TensorFlowState(State):
         """The same as an int64 variable, for use in a graph."""
         return self._counter.completed
 
-    def atomic(self, step: Callable[..., Any]) -> Callable[..., Any]:
+    def atomic(self, step: Callable[..., Any], *, compiled: bool = False) -> Callable[..., Any]:
         """Makes all that a step changes come back when it fails.
 
         An optimizer's update is all or nothing in any case. This is for what a step changes
@@ -131,10 +131,13 @@ class TensorFlowState(State):
 
         Args:
             step: A `tf.function`, or Python.
+            compiled: It is a `tf.function` with `jit_compile=True`: XLA may overwrite any
+                variable before a step has failed, so all are saved, and use twice the memory.
 
         Returns:
             The same, wrapped.
         """
+        self._steps.compiled = compiled
         return self._steps.wrap(step, one_update=False)
 
     def commit(self) -> None:
@@ -225,10 +228,13 @@ class TensorFlowState(State):
 
     def _meta(self) -> dict[str, Any]:
         """What is carried besides variables and attributes."""
-        return {}
+        return {"seeds": [keras.ops.convert_to_numpy(state) for state in self._seeds()]}
 
     def _put_meta(self, meta: dict[str, Any], *, own: bool) -> None:
         """Takes it; `own`: of this rank's commit, or of one on disk."""
+        if own:
+            for state, value in zip(self._seeds(), meta["seeds"], strict=False):
+                state.assign(value)
 
     # ---- Own -------------------------------------------------------------------------------
 
@@ -292,9 +298,12 @@ class TensorFlowState(State):
         self._commits = snapshot.meta["commits"]
         self._put_meta(snapshot.meta, own=own)
 
+    def _seeds(self) -> list[Any]:
+        return [] if self._model is None else seed_states(self._model)
+
     def _separate_seeds(self, outcome: Outcome) -> None:
         """Random streams that no other worker has or had."""
-        seeds = [] if self._model is None else seed_states(self._model)
+        seeds = self._seeds()
         if outcome.first:
             own = [keras.ops.convert_to_numpy(state) for state in seeds]
             everyone = objects.allgather_object(own, name="elastic/seeds")
