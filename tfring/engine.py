@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from tfring import native
 from tfring.config import Config
 from tfring.errors import InvalidArgumentError, NotInitializedError, TfringError
+from tfring.joining import join_job
 from tfring.monitoring.timeline.recording import Recording
 
 
@@ -24,55 +25,7 @@ class _State:
     at_exit = False
     traced_alone = False  # see note_traced_alone
     recording: Recording | None = None  # the timeline
-    given_up: _Joining | None = None  # an init that Ctrl-C has interrupted
     rehearsing = False  # see rehearse
-
-
-class _Joining(threading.Thread):
-    """Joins the job; a thread of its own, so that Ctrl-C ends the wait for the others."""
-
-    def __init__(self, options: bytes, previous: _Joining | None) -> None:
-        super().__init__(name="tfring-init", daemon=True)
-        self._options = options
-        self._previous = previous
-        self._lock = threading.Lock()
-        self._ended = False
-        self._given_up = False
-        self.error: Exception | None = None
-
-    def run(self) -> None:
-        if self._previous is not None:
-            self._previous.join()
-            self._previous = None
-        try:
-            native.check(native.load().tfr_init(self._options))
-        except Exception as error:
-            self.error = error
-        with self._lock:
-            self._ended = True
-            if self._given_up and self.error is None:
-                native.load().tfr_shutdown()
-
-    def give_up(self) -> None:
-        """Nobody waits any more: leaves the job again as soon as it has been joined."""
-        with self._lock:
-            self._given_up = True
-            if self._ended and self.error is None:
-                native.load().tfr_shutdown()
-
-
-def _join(options: bytes) -> None:
-    joining = _Joining(options, _State.given_up)
-    joining.start()
-    try:
-        joining.join()
-    except BaseException:
-        joining.give_up()
-        _State.given_up = joining
-        raise
-    _State.given_up = None
-    if joining.error is not None:
-        raise joining.error
 
 
 def init(config: Config | None = None) -> None:
@@ -107,7 +60,7 @@ def init(config: Config | None = None) -> None:
         _refuse_graphs_without_reductions(config)
         _start_configured_timeline(config)
         if not config.elastic:
-            _join(config.engine_options().encode())
+            join_job(config.engine_options().encode())
         _State.config, _State.pid = config, os.getpid()
         if not _State.at_exit:
             # Goodbye to the others, so that they don't take this process for lost.
@@ -127,7 +80,7 @@ def join(config: Config) -> None:
     """
     with _State.lock:
         native.check(native.load().tfr_shutdown())
-        _join(config.engine_options().encode())
+        join_job(config.engine_options().encode())
         _State.config, _State.pid = config, os.getpid()
 
 

@@ -20,6 +20,7 @@ GROUPS = [
     ["tfring.native"],
     ["tfring.monitoring.timeline"],
     ["tfring.launcher"],
+    ["tfring.joining"],
     ["tfring.engine"],
     ["tfring.arrays", "tfring.process_sets"],
     ["tfring.objects"],

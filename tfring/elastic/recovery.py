@@ -19,8 +19,9 @@ class Recovery:
         began: When this worker's training was interrupted, on the clock of `time.monotonic`; for
             a newcomer, when it was ready.
         seconds: What it took: "detect", from the news of the new generation until training had
-            been interrupted, if the news came first; "rendezvous", until the driver had announced the generation;
-            "recreate", until the engine was connected; "sync", until all had the same state.
+            been interrupted, if the news came first; "rendezvous", until the driver had
+            announced the generation; "recreate", until the engine was connected; "sync", until
+            all had the same state.
     """
 
     generation: int

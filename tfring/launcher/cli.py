@@ -16,7 +16,8 @@ from tfring.launcher.elastic.driver import ElasticJob
 from tfring.launcher.elastic.options import add_elastic_options, elastic_spec
 from tfring.launcher.environment import forwarded_variables, requested_variables
 from tfring.launcher.hosts import Host, assign, parse_host_list, parse_hostfile
-from tfring.launcher.job import Job, JobSpec
+from tfring.launcher.job import Job
+from tfring.launcher.job_spec import JobSpec
 from tfring.launcher.output import Output
 from tfring.launcher.ssh import Ssh
 from tfring.launcher.stop_signals import StopSignals

@@ -13,57 +13,23 @@ import selectors
 import signal
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 from tfring.launcher.addresses import is_this_machine
 from tfring.launcher.agent import STOPPED
 from tfring.launcher.environment import placement_variables
 from tfring.launcher.host_link import HostLink, LocalLink, SshLink
 from tfring.launcher.hosts import Host, Placement
+from tfring.launcher.job_spec import JobSpec
 from tfring.launcher.messages import Kind, Message, ProtocolError
 from tfring.launcher.output import Output, OutputClosed
-from tfring.launcher.ssh import Ssh
 from tfring.launcher.stop_signals import StopSignals
 from tfring.launcher.store_place import StorePlace
 from tfring.launcher.timeline_parts import LauncherParts
-from tfring.launcher.worker import WorkerSpec
+from tfring.launcher.worker import WorkerSpec, how_it_ended
 
 _CHUNK = 1 << 16
 # Beyond the workers' own grace period: for the agents to report, over a slow connection.
 _PATIENCE_S = 5.0
-
-
-@dataclass(frozen=True)
-class JobSpec:
-    """What to run.
-
-    Attributes:
-        command: The command line of every worker.
-        placements: Which rank runs where.
-        ssh: How to reach other hosts.
-        directory: Working directory of every worker.
-        variables: Environment variables of every worker, on top of its host's.
-        remote_variables: More of them for workers on other hosts; `variables` win.
-        network_interface: Interface of this machine for the store; "" to find it out.
-        start_timeout_s: Seconds for all hosts to answer.
-        grace_s: Seconds between SIGTERM and SIGKILL when workers are ended.
-        end_with_stdin: End the job when standard input closes.
-        verbose: Report each start and end.
-        timeline: File for a timeline of all ranks; "" for none.
-    """
-
-    command: Sequence[str]
-    placements: Sequence[Placement]
-    ssh: Ssh
-    directory: str
-    variables: dict[str, str] = field(default_factory=dict)
-    remote_variables: dict[str, str] = field(default_factory=dict)
-    network_interface: str = ""
-    start_timeout_s: float = 120.0
-    grace_s: float = 5.0
-    end_with_stdin: bool = False
-    verbose: bool = False
-    timeline: str = ""
 
 
 class Job:
@@ -354,13 +320,3 @@ class Job:
                 except KeyError:
                     pass
         return link.close()
-
-
-def how_it_ended(status: int) -> str:
-    if status >= 0:
-        return f"exited with status {status}"
-    try:
-        name = signal.Signals(-status).name
-    except ValueError:
-        name = "unknown"
-    return f"was ended by signal {-status} ({name})"

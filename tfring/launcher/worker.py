@@ -120,6 +120,17 @@ class Worker:
                 stream.close()
 
 
+def how_it_ended(status: int) -> str:
+    """For people; `status` as of `Worker.poll`."""
+    if status >= 0:
+        return f"exited with status {status}"
+    try:
+        name = signal.Signals(-status).name
+    except ValueError:
+        name = "unknown"
+    return f"was ended by signal {-status} ({name})"
+
+
 def signal_group(pid: int, number: int) -> None:
     """Sends a signal to a process group, if it is there still."""
     try:
