@@ -24,7 +24,8 @@ from tfring.accumulation import reduce_once_per_update
 from tfring.errors import InvalidArgumentError
 from tfring.reduction import GradientReduction, components, reduced_already
 
-# Ids of the optimizers that are applying gradients which have been reduced, per thread.
+# Per thread: ids of the optimizers that are applying gradients which have been reduced, and what
+# losses are weighted by.
 _applying = threading.local()
 
 
@@ -72,6 +73,13 @@ class ReducingOptimizer:
             if self.tfring_on_update is not None:
                 self.tfring_on_update()
             return base.apply(grads, given)
+
+    def scale_loss(self, loss: Any) -> Any:
+        """What gradients are taken of; see `keras.optimizers.Optimizer.scale_loss`."""
+        base: Any = super()
+        loss = base.scale_loss(loss)
+        weight = getattr(_applying, "weight", None)
+        return loss if weight is None else loss * tf.cast(weight, loss.dtype)
 
     def update_step(self, *args: Any, **kwargs: Any) -> Any:
         """One variable's part of `apply`.
@@ -146,6 +154,17 @@ def reduce_gradients(
     if accumulating is None:
         return reduction.reduce_for(variables, gradients)
     return reduce_once_per_update(reduction, optimizer, accumulating, gradients, variables)
+
+
+@contextlib.contextmanager
+def weigh_losses_by(weight: tf.Tensor) -> Iterator[None]:
+    """While it is open, losses are multiplied by a number before gradients are taken."""
+    before = getattr(_applying, "weight", None)
+    _applying.weight = weight
+    try:
+        yield
+    finally:
+        _applying.weight = before
 
 
 def require_one_replica() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from elastic.ledger import Event, of_kind, read_events
@@ -77,6 +77,17 @@ class ElasticJob(Launched):
         steps = of_kind(self.events(), "step")
         latest = max(event["generation"] for event in steps)
         return {e["rank"]: e["pid"] for e in steps if e["generation"] == latest}
+
+    def kill_all(self, ranks: Sequence[int]) -> None:
+        """Kills several at once."""
+        members = self.members()
+        for rank in ranks:
+            os.kill(members[rank], signal.SIGKILL)
+
+    def wait(self) -> int:
+        """The exit status; `output` and `errors` have the rest."""
+        self.output, self.errors = self.process.communicate(timeout=LIMIT_S)
+        return self.process.returncode
 
     def kill(self, rank: int, number: int = signal.SIGKILL) -> float:
         """Sends a signal to the process of that rank; when, on the clock of events."""

@@ -13,6 +13,7 @@ import argparse
 import hashlib
 import json
 import os
+import signal
 import time
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,11 @@ import tensorflow as tf
 import tfring
 import tfring.callbacks
 from tfring import engine
+
+
+# For tests of errors of a worker's own.
+FAIL_AT_STEP = int(os.environ.get("FAIL_AT_STEP", "-1"))
+FAIL_RANK = int(os.environ.get("FAIL_RANK", "-1"))
 
 
 class Events:
@@ -52,8 +58,10 @@ class Bookkeeping(keras.Model):
     """Writes down the samples that each step begins with: data are ((image, index), label)."""
 
     events: Events
+    traces = 0
 
     def train_step(self, data: Any) -> Any:
+        self.traces += 1
         (images, indices), labels = data
 
         def begin(indices: Any, step: Any) -> None:
@@ -72,7 +80,11 @@ class WriteSteps(keras.callbacks.Callback):  # type: ignore[misc]
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         step = int(self.model.optimizer.iterations)
-        self._events.write("step", step=step, epoch=int(self._state.epoch), batch=batch)
+        self._events.write(
+            "step", step=step, epoch=int(self._state.epoch), batch=batch, traces=self.model.traces
+        )
+        if step == FAIL_AT_STEP and tfring.rank() == FAIL_RANK and engine.config().generation == 1:
+            raise RuntimeError("a bug of the user's")
         time.sleep(self._step_s)
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
@@ -101,6 +113,8 @@ def parse_arguments() -> argparse.Namespace:
 def main() -> None:
     args = parse_arguments()
     tfring.init()
+    if os.environ.get("DIE_AT_ONCE") and engine.config().generation > 0:
+        os.kill(os.getpid(), signal.SIGKILL)  # as a replacement
     tfring.set_seed(1)
     events = Events(Path(os.environ["EVENTS"]))
     digits = tfring.data.load_images("digits")

@@ -11,6 +11,8 @@ import keras
 from tfring import engine
 from tfring.elastic.fit_follower import FitFollower, FitRecord
 from tfring.elastic.member_sync import Snapshot
+from tfring.elastic.sample_weights import weighted
+from tfring.elastic.sampler import Sampler
 from tfring.elastic.tensorflow_state import TensorFlowState
 from tfring.errors import InvalidArgumentError
 from tfring.model_state import is_built
@@ -61,7 +63,11 @@ class KerasState(TensorFlowState):
         super().__init__(model=model, optimizer=optimizer, directory=directory, **attributes)
         own = type(model).train_step is keras.Model.train_step
         # Another state of this model may have wrapped it.
-        step = getattr(model.train_step, "tfring_plain", model.train_step)
+        step = model.train_step
+        while hasattr(step, "tfring_plain"):
+            step = step.tfring_plain
+        if any(isinstance(v, Sampler) and v.weighs_samples for v in attributes.values()):
+            step = weighted(step)
         vars(model)["train_step"] = self._steps.wrap(step, one_update=own)
         make = getattr(model.make_train_function, "tfring_plain", model.make_train_function)
         vars(model)["make_train_function"] = self._compile_within(make)

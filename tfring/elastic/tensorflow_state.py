@@ -20,6 +20,7 @@ from tfring.elastic.atomic_steps import AtomicSteps, clear
 from tfring.elastic.commit_files import newest_commit, remove_commits
 from tfring.elastic.commit_writer import CommitWriter
 from tfring.elastic.member_sync import Outcome, Snapshot, exchange, synchronise
+from tfring.elastic.sampler import Sampler
 from tfring.elastic.saved_values import native
 from tfring.elastic.standing import NO_STEPS, Standing, choose_root
 from tfring.elastic.state import State
@@ -98,6 +99,8 @@ class TensorFlowState(State):
         self._names = list(attributes)
         for name, value in attributes.items():
             setattr(self, name, value)
+            if isinstance(value, Sampler):
+                value.follow(self)
         self._directory = _directory(directory)
         self._writer: CommitWriter | None = None
         self._member = False  # has had the state that all have
@@ -116,6 +119,14 @@ class TensorFlowState(State):
         A step is one on all workers; micro-steps of gradient accumulation count each.
         """
         return int(self._counter.completed)
+
+    @property
+    def consistent_steps(self) -> int:
+        """Those of them that a change of membership can't undo any more.
+
+        Fewer while gradients are being accumulated for an update.
+        """
+        return self._steps.consistent_steps()
 
     @property
     def completed_steps_variable(self) -> tf.Variable:

@@ -115,15 +115,19 @@ class ElasticJob(Fleet):
             assert isinstance(lost, list)
             for suspect in self._roster.failed(number, int(str(word["generation"])), lost):
                 self._suspect(suspect)
-        elif kind == "joined" and self._spec.verbose:
-            seconds = word["seconds"]
-            assert isinstance(seconds, dict)
-            parts = ", ".join(f"{part} {1000 * s:.1f} ms" for part, s in seconds.items())
-            self._output.say(
-                f"w{number} is rank {word['rank']} of generation {word['generation']} ({parts})"
-            )
+        elif kind == "joined":
+            self._joined(number, word)
         elif kind == "saved":
             self._output.say(f"w{number} has saved {word['path']}")
+
+    def _joined(self, number: int, word: dict[str, object]) -> None:
+        generation, seconds = int(str(word["generation"])), word["seconds"]
+        self._roster.joined(number, generation)
+        if self._spec.verbose:
+            assert isinstance(seconds, dict)
+            parts = ", ".join(f"{part} {1000 * s:.1f} ms" for part, s in seconds.items())
+            place = f"rank {word['rank']} of generation {generation}"
+            self._output.say(f"w{number} is {place} ({parts})")
 
     def _suspect(self, worker: Worker) -> None:
         """The others can't go on with it; if it is still there it has to go."""
@@ -138,12 +142,15 @@ class ElasticJob(Fleet):
         how = how_it_ended(status)
         if self._spec.verbose or status != 0:
             self._output.say(f"{worker.id} on {worker.host} {how}")
+        if status == 0 and worker.phase is not Phase.LEAVING and not self._stopping:
+            self._succeeded = True
+            for useless in self._roster.finished(rank):
+                self._kill(useless)
+            return
         self._roster.ended(rank, how)
         if worker.phase is Phase.LEAVING or self._stopping:
             return
-        if status == 0:
-            self._succeed(worker)
-        elif _is_own_error(status) and not self._elastic.restart_on_error:
+        if _is_own_error(status) and not self._elastic.restart_on_error:
             self._failed_rank = rank
             self._end(status, f"{worker.id} has failed; ending the others (--restart-on-error)")
         else:
@@ -151,16 +158,6 @@ class ElasticJob(Fleet):
             seconds = self._restarts.lost(worker.host, worker.slot, now - worker.started, now)
             if seconds:
                 self._output.say(f"{worker.host} gets no workers for {seconds:g} s")
-
-    def _succeed(self, worker: Worker) -> None:
-        """A worker has ended as it should: the others will, and nobody takes its place."""
-        self._succeeded = True
-        if worker.phase is Phase.MEMBER:
-            # That it has gone is no reason to interrupt the others on their last steps.
-            self._roster.reasons = []
-            for useless in self._roster.finish():
-                useless.phase = Phase.LEAVING
-                self._kill(useless)
 
     def _not_started(self, rank: int, status: int, text: str) -> None:
         """A host could not start a worker."""

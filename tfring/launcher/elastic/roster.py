@@ -34,6 +34,7 @@ class Worker:
         started: When, on the driver's clock.
         phase: See `Phase`.
         lost: Others have lost it, or its host; it is going to be killed.
+        joined: The latest generation that it has joined; 0: none, it has no state yet.
     """
 
     number: int
@@ -42,6 +43,7 @@ class Worker:
     started: float
     phase: Phase = Phase.STARTING
     lost: bool = False
+    joined: int = 0
 
     @property
     def id(self) -> str:
@@ -108,6 +110,12 @@ class Roster:
         if worker is not None and worker.phase is Phase.STARTING:
             worker.phase = Phase.READY
 
+    def joined(self, number: int, generation: int) -> None:
+        """A worker has joined a generation, and has the state of the others."""
+        worker = self.workers.get(number)
+        if worker is not None:
+            worker.joined = generation
+
     def failed(self, number: int, generation: int, lost: Iterable[int]) -> list[Worker]:
         """A member can't go on in a generation, since it has lost ranks.
 
@@ -139,14 +147,22 @@ class Roster:
             self._need(f"{worker.id} on {worker.host} {how}")
         return worker
 
-    def finish(self) -> list[Worker]:
-        """A member has ended as it should.
+    def finished(self, number: int) -> list[Worker]:
+        """A worker has ended as it should, and so will those that have come as far.
 
         Returns:
-            Workers that are of no use any more.
+            Workers that are of no use any more: they have no state yet.
         """
+        worker = self.workers.pop(number)
+        if worker.phase is not Phase.MEMBER:
+            return []
         self.finishing = True
-        return [w for w in self.workers.values() if w.phase in (Phase.STARTING, Phase.READY)]
+        useless = [w for w in self.workers.values() if w.joined == 0]
+        for other in useless:
+            other.phase = Phase.LEAVING
+        if any(member.joined < self.generation for member in self.members()):
+            self._need(f"{worker.id} has ended before the others had joined it")
+        return useless
 
     def drain(self, number: int, why: str) -> None:
         """A member's slot is gone: the next generation goes on without it."""

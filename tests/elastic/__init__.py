@@ -1,0 +1,1 @@
+"""Elastic jobs under attack: real processes, real signals."""
