@@ -108,7 +108,6 @@ class TensorFlowState(State):
         self._root = 0  # whose state everybody got last
         self._committed: Snapshot | None = None
         self._resumed: Snapshot | None = None  # from disk, for a model that is not built yet
-        self._read: tuple[list[int], Any] | None = None
 
     # ---- For users -------------------------------------------------------------------------
 
@@ -288,11 +287,7 @@ class TensorFlowState(State):
         if self._steps.within_update():
             values = [self._steps.consistent(variable) for variable in shared]
         else:
-            key = [id(variable) for variable in shared]
-            if self._read is None or self._read[0] != key:
-                reads = tf.function(lambda: [tf.convert_to_tensor(v) for v in shared])
-                self._read = (key, reads)
-            values = list(self._read[1]())
+            values = [tf.raw_ops.ReadVariableOp(resource=v.handle, dtype=v.dtype) for v in shared]
         return Snapshot(
             steps=self._steps.consistent_steps(),
             attributes=packing.pack({name: getattr(self, name) for name in self._names}),
