@@ -17,11 +17,11 @@ pytestmark = pytest.mark.timeout(300)
 EPOCHS = 4
 
 
-def finish(job: ElasticJob, *, workers: int | None = None) -> None:
+def finish(job: ElasticJob, *, workers: int | None = None, epochs: int = EPOCHS) -> None:
     """Waits for the end of the job, and checks all that must be true of any."""
     assert job.wait() == 0, job.output + job.errors
     events = job.events()
-    check_each_sample_once(events, DIGITS, EPOCHS)
+    check_each_sample_once(events, DIGITS, epochs)
     done = of_kind(events, "done")
     assert len({event["digest"] for event in done}) == 1
     assert all(event["accuracy"] > 0.9 for event in done)
@@ -31,9 +31,13 @@ def finish(job: ElasticJob, *, workers: int | None = None) -> None:
 
 
 def job_of(
-    directory: Path, *launcher: str, np: int = 3, env: dict[str, str] | None = None
+    directory: Path,
+    *launcher: str,
+    np: int = 3,
+    epochs: int = EPOCHS,
+    env: dict[str, str] | None = None,
 ) -> ElasticJob:
-    script = ("--epochs", str(EPOCHS), "--step-s", "0.03")
+    script = ("--epochs", str(epochs), "--step-s", "0.03")
     return ElasticJob(directory, "-np", str(np), "--min-np", "1", *launcher, script=script, env=env)
 
 
@@ -63,23 +67,22 @@ def test_one_is_killed_while_others_recover(tmp_path: Path) -> None:
 
 
 def test_replacements_join_and_rank_0_passes_on(tmp_path: Path) -> None:
-    with job_of(tmp_path, np=2) as job:
-        for _ in range(2):
-            before = job.wait_size(2)
-            job.kill(0)
+    epochs = 30
+    with job_of(tmp_path, np=2, epochs=epochs) as job:
+        for generation in (1, 3):
             job.wait_for(
-                lambda events, n=len(before): (
-                    any(e["size"] == 2 for e in of_kind(events, "step")[n:])
-                    or of_kind(events, "step")[-1]["size"] == 2
-                    and of_kind(events, "step")[-1]["generation"]
-                    > of_kind(before, "step")[-1]["generation"] + 1
+                lambda events, after=generation: any(
+                    event["size"] == 2 and event["generation"] >= after
+                    for event in of_kind(events, "step")
                 ),
-                "two workers again",
+                f"a step of two workers in generation {generation}",
             )
-        finish(job)
-        for pid in {event["pid"] for event in of_kind(job.events(), "step")}:
-            traces = [e["traces"] for e in of_kind(job.events(), "step") if e["pid"] == pid]
-            assert len(set(traces)) == 1, "a worker has traced again"
+            job.kill(0)
+        finish(job, epochs=epochs)
+        steps = of_kind(job.events(), "step")
+        for pid in {event["pid"] for event in steps}:
+            traces = {event["traces"] for event in steps if event["pid"] == pid}
+            assert len(traces) == 1, f"process {pid} has traced again"
 
 
 def test_a_stopped_worker_is_found_by_its_silence(tmp_path: Path) -> None:

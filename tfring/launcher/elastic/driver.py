@@ -66,7 +66,8 @@ class ElasticJob(Fleet):
         super()._start_agents()
         assert self._store is not None
         self._announcements = Announcements(self._store)
-        self._wait_for_enough()
+        patience_s = max(self._elastic.patience_s, self._spec.start_timeout_s)
+        self._later("enough", patience_s, self._give_up_waiting)
 
     # ---- What happens -----------------------------------------------------------------
 
