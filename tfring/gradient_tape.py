@@ -11,6 +11,7 @@ from tfring.process_sets import ProcessSet
 from tfring.reduce_op import ReduceOp
 from tfring.reducing_optimizer import require_one_replica
 from tfring.reduction import Compressor, GradientReduction, mark_reduced
+from tfring.weighing import weigh_gradients
 
 
 class DistributedGradientTape:
@@ -103,6 +104,8 @@ class DistributedGradientTape:
         """
         require_one_replica()
         own = self._tape.gradient(target, sources, output_gradients, unconnected_gradients)
-        reduced = self._reduction.reduce_for(tf.nest.flatten(sources), tf.nest.flatten(own))
+        variables = tf.nest.flatten(sources)
+        weighted = weigh_gradients(variables, tf.nest.flatten(own))
+        reduced = self._reduction.reduce_for(variables, weighted)
         mark_reduced(reduced)
         return tf.nest.pack_sequence_as(own, reduced)

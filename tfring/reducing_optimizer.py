@@ -23,9 +23,9 @@ from tfring import keras_hooks
 from tfring.accumulation import reduce_once_per_update
 from tfring.errors import InvalidArgumentError
 from tfring.reduction import GradientReduction, components, reduced_already
+from tfring.weighing import weigh_gradients, weigh_loss_of
 
-# Per thread: ids of the optimizers that are applying gradients which have been reduced, and what
-# losses are weighted by.
+# Per thread: ids of the optimizers that are applying gradients which have been reduced.
 _applying = threading.local()
 
 
@@ -68,7 +68,7 @@ class ReducingOptimizer:
             )
         family = [self, *adopt_inner_optimizers(self)]
         if not reduced_already(grads):
-            grads = reduce_gradients(self, grads, variables)
+            grads = reduce_gradients(self, weigh_gradients(variables, grads, self), variables)
         with _reduced(family), tf.control_dependencies(_gate(grads, self.tfring_reduction)):
             if self.tfring_on_update is not None:
                 self.tfring_on_update()
@@ -77,9 +77,7 @@ class ReducingOptimizer:
     def scale_loss(self, loss: Any) -> Any:
         """What gradients are taken of; see `keras.optimizers.Optimizer.scale_loss`."""
         base: Any = super()
-        loss = base.scale_loss(loss)
-        weight = getattr(_applying, "weight", None)
-        return loss if weight is None else loss * tf.cast(weight, loss.dtype)
+        return weigh_loss_of(self, base.scale_loss(loss))
 
     def update_step(self, *args: Any, **kwargs: Any) -> Any:
         """One variable's part of `apply`.
@@ -154,17 +152,6 @@ def reduce_gradients(
     if accumulating is None:
         return reduction.reduce_for(variables, gradients)
     return reduce_once_per_update(reduction, optimizer, accumulating, gradients, variables)
-
-
-@contextlib.contextmanager
-def weigh_losses_by(weight: tf.Tensor) -> Iterator[None]:
-    """While it is open, losses are multiplied by a number before gradients are taken."""
-    before = getattr(_applying, "weight", None)
-    _applying.weight = weight
-    try:
-        yield
-    finally:
-        _applying.weight = before
 
 
 def require_one_replica() -> None:

@@ -1,44 +1,26 @@
-"""Which samples an epoch's steps are made of: pure functions, the same on every worker."""
+"""How an epoch is cut into steps, and a step into shares: integer arithmetic only.
+
+A step takes the next samples of the epoch's order. How many depends on those that are left:
+
+    batch_size          batch_size * size as long as `size` samples or more are left then;
+                        what is left in the end is one step
+    global_batch_size   that many as long as half of it is left then; what is left in the end
+                        is one step, or two equal ones if it is more than a global batch
+
+In the second case the cut does not depend on the number of workers. So an epoch has no step in
+which a worker has nothing to do, unless fewer samples are left than there are workers: then the
+data set is as small as that, workers have joined just then, or the global batch is less than two
+samples a worker.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
-Indices = np.ndarray
-
-
-def epoch_order(samples: int, *, seed: int, epoch: int) -> Indices:
-    """A permutation that depends on nothing but its arguments.
-
-    Not by NumPy's generators, which may differ from release to release.
-
-    Returns:
-        int64, shape (samples,).
-    """
-    keys = np.arange(samples, dtype=np.uint64)
-    for salt in (seed, epoch):
-        keys = _mixed(keys ^ _mixed(np.uint64(salt % 2**64)))
-    return np.argsort(keys, kind="stable")
-
-
-def _mixed(values: np.ndarray | np.uint64) -> np.ndarray:
-    """SplitMix64's finaliser: every bit of the result depends on every bit of the value."""
-    with np.errstate(over="ignore"):
-        mixed = np.asarray(values, np.uint64) + np.uint64(0x9E3779B97F4A7C15)
-        mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        return np.asarray(mixed ^ (mixed >> np.uint64(31)))
-
 
 @dataclass(frozen=True)
 class EpochPlan:
     """How an epoch is cut into steps.
-
-    With a fixed global batch the cut does not depend on the number of workers. In either case
-    the last steps of an epoch are made so that every worker has something to do: what is left
-    over is shared with the step before.
 
     Attributes:
         samples: Of an epoch.
@@ -50,25 +32,25 @@ class EpochPlan:
     batch_size: int | None = None
     global_batch_size: int | None = None
 
-    def step_samples(self, position: int, size: int) -> int:
-        """How many samples the step takes that begins there.
+    def steps(self, position: int, size: int) -> int:
+        """How many steps the rest of an epoch takes.
 
         Args:
             position: Samples of the epoch that earlier steps have taken.
             size: Number of workers.
         """
-        left = self.samples - position
-        if self.batch_size is not None:
-            whole = self.batch_size * size
-            # A rest that is too small for all workers goes with the last whole step.
-            return left if left < whole + size else whole
-        assert self.global_batch_size is not None
-        whole = self.global_batch_size
-        if left <= whole:
-            return left
-        if left - whole < (whole + 1) // 2:
-            return (left + 1) // 2
-        return whole
+        whole, last = self.cut(position, size)
+        return whole + len(last)
+
+    def after(self, position: int, steps: int, size: int) -> int:
+        """The position after so many more steps of the same epoch; at its end the samples."""
+        whole, last = self.cut(position, size)
+        more = max(0, steps - whole)
+        return position + min(steps, whole) * self._batch(size) + sum(last[:more])
+
+    def step_samples(self, position: int, size: int) -> int:
+        """How many samples the step takes that begins there."""
+        return self.after(position, 1, size) - position
 
     def advance(self, epoch: int, position: int, steps: int, size: int) -> tuple[int, int]:
         """Where the training is after so many more steps.
@@ -76,32 +58,61 @@ class EpochPlan:
         Returns:
             Epoch and position in it; at the end of an epoch the beginning of the next.
         """
-        whole = self.step_samples(0, size)
-        for _ in range(steps):
-            position += self.step_samples(position, size) if position else whole
-            if position >= self.samples:
-                epoch, position = epoch + 1, 0
-        return epoch, position
+        rest = self.steps(position, size)
+        if steps >= rest:
+            epochs, steps = divmod(steps - rest, self.steps(0, size))
+            epoch, position = epoch + 1 + epochs, 0
+        return epoch, self.after(position, steps, size)
 
-    def steps(self, position: int, size: int) -> int:
-        """How many steps the rest of an epoch takes."""
-        count = 0
-        while position < self.samples:
-            position += self.step_samples(position, size)
-            count += 1
-        return count
+    def cut(self, position: int, size: int) -> tuple[int, list[int]]:
+        """The rest of an epoch: number of whole batches, and samples of the 0 to 2 steps after."""
+        batch = self._batch(size)
+        least = size if self.batch_size is not None else (batch + 1) // 2
+        left = self.samples - position
+        whole = max(0, (left - least) // batch)
+        left -= whole * batch
+        if self.batch_size is None and left > batch:
+            return whole, [(left + 1) // 2, left // 2]
+        return whole, [left] if left else []
+
+    def copies(self, position: int, rank: int, size: int) -> list[int]:
+        """How many workers have a worker's samples, itself included, since there are too few.
+
+        Returns:
+            In whole batches, and in the two steps after them: see `cut`.
+        """
+        counts = [self._batch(size), *self.cut(position, size)[1]]
+        found = [_copies(count, rank, size) for count in counts]
+        return [*found, 1, 1][:3]
+
+    def _batch(self, size: int) -> int:
+        if self.batch_size is not None:
+            return self.batch_size * size
+        assert self.global_batch_size is not None
+        return self.global_batch_size
 
 
 def share(begin: int, count: int, rank: int, size: int) -> tuple[int, int]:
     """A worker's part of a step's samples: shares differ by one at most.
 
-    When there are fewer samples than workers, the last ones take the first sample, too, so that
-    they have something to compute.
+    When there are fewer samples than workers, several have the same one; see `EpochPlan.copies`.
+
+    Example:
+
+    >>> [share(20, 7, rank, 3) for rank in range(3)]
+    [(20, 23), (23, 25), (25, 27)]
 
     Returns:
         Begin and end.
     """
+    if count < size:
+        own = begin + rank % count
+        return own, own + 1
     least, more = divmod(count, size)
     first = begin + rank * least + min(rank, more)
-    own = least + (rank < more)
-    return (first, first + own) if own else (begin, begin + 1)
+    return first, first + least + (rank < more)
+
+
+def _copies(count: int, rank: int, size: int) -> int:
+    least, more = divmod(size, count)
+    return 1 if count >= size else least + (rank % count < more)

@@ -66,8 +66,10 @@ class KerasState(TensorFlowState):
         step = model.train_step
         while hasattr(step, "tfring_plain"):
             step = step.tfring_plain
-        if any(isinstance(v, Sampler) and v.weighs_samples for v in attributes.values()):
-            step = weighted(step)
+        for sampler in attributes.values():
+            if isinstance(sampler, Sampler) and sampler.weighs_samples:
+                step = weighted(step, sampler, self.completed_steps_variable)
+                break
         vars(model)["train_step"] = self._steps.wrap(step, one_update=own)
         make = getattr(model.make_train_function, "tfring_plain", model.make_train_function)
         vars(model)["make_train_function"] = self._compile_within(make)

@@ -6,6 +6,7 @@ from typing import Any
 
 from tfring import engine, objects
 from tfring.elastic import attributes as packing
+from tfring.elastic.sampler import Sampler
 from tfring.elastic.standing import NO_STEPS, Standing, behind, choose_root
 from tfring.elastic.state import State
 from tfring.errors import InvalidArgumentError
@@ -51,6 +52,8 @@ class ObjectState(State):
             )
         for name, value in attributes.items():
             setattr(self, name, value)
+            if isinstance(value, Sampler):
+                value.follow(self)
         self._member = False
         self._commits = 0
         self._committed = self._packed()
@@ -71,6 +74,7 @@ class ObjectState(State):
 
     def sync(self) -> None:
         """All members get the last commit of the one that has made most. All call it."""
+        self.entries += 1
         standing = Standing(self._commits if self._member else NO_STEPS)
         standings = objects.allgather_object(standing, name="elastic/standings")
         root = choose_root(standings)

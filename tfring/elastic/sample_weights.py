@@ -2,7 +2,8 @@
 
 The mean of the workers' mean losses is the mean over all samples only if all have equally many.
 So the loss that gradients are taken of is multiplied by n size / N: n of N samples are this
-worker's. The loss that is logged is not.
+worker's. The loss that is logged is not. Where a step of the user's takes gradients without
+`scale_loss`, they are multiplied themselves.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from typing import Any
 import tensorflow as tf
 
 from tfring import ops
-from tfring.reducing_optimizer import weigh_losses_by
+from tfring.elastic.sampler import Sampler
+from tfring.weighing import weigh_by
 
 
 @tf.autograph.experimental.do_not_convert
@@ -39,22 +41,30 @@ def weigh_loss(loss: tf.Tensor, samples: Any) -> tf.Tensor:
     Raises:
         As `tfring.allreduce`.
     """
-    return loss * tf.cast(_weight(samples), loss.dtype)
+    return loss * tf.cast(_weight(tf.cast(samples, tf.float64)), loss.dtype)
 
 
-def _weight(samples: Any) -> tf.Tensor:
-    own = tf.cast(samples, tf.float64)
+def _weight(own: tf.Tensor) -> tf.Tensor:
     return own / ops.allreduce(own, name="elastic/samples")
 
 
-def weighted(step: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """A `train_step` of Keras whose gradients are weighted by the number of samples."""
+def weighted(
+    step: Callable[[Any], Any], sampler: Sampler, completed: tf.Variable
+) -> Callable[[Any], Any]:
+    """A `train_step` of Keras whose gradients are weighted by the number of samples.
+
+    Args:
+        step: The plain one.
+        sampler: Where the samples come from.
+        completed: Counts completed steps.
+    """
 
     @functools.wraps(step)
     @tf.autograph.experimental.do_not_convert
     def weighing(data: Any) -> Any:
         first = next(leaf for leaf in tf.nest.flatten(data) if leaf is not None)
-        with weigh_losses_by(_weight(tf.shape(first)[0])):
+        own = sampler.samples_that_count(tf.shape(first)[0], completed)
+        with weigh_by(_weight(own)):
             return step(data)
 
     weighing.tfring_plain = step  # type: ignore[attr-defined]

@@ -10,9 +10,17 @@ from tfring import engine
 
 
 class State(abc.ABC):
-    """Base of the states that `tfring.elastic.run` keeps alike on all workers."""
+    """Base of the states that `tfring.elastic.run` keeps alike on all workers.
+
+    Attributes:
+        counts_steps: Whether it knows the number of completed steps.
+        entries: How often the training function has been entered.
+    """
+
+    counts_steps: bool = False
 
     def __init__(self) -> None:
+        self.entries = 0
         self._reset_callbacks: list[Callable[[], None]] = []
 
     # ---- For users -------------------------------------------------------------------------

@@ -121,6 +121,11 @@ class TensorFlowState(State):
         return self._steps.consistent_steps()
 
     @property
+    def counts_steps(self) -> bool:
+        """Whether an optimizer counts them."""
+        return bool(self._step_variables.optimizers())
+
+    @property
     def completed_steps_variable(self) -> tf.Variable:
         """The same as an int64 variable, for use in a graph."""
         return self._counter.completed
@@ -175,7 +180,7 @@ class TensorFlowState(State):
 
     def recover(self) -> None:
         """After a failure: undoes the step that was interrupted."""
-        if self._counts_steps():
+        if self.counts_steps:
             self._steps.undo()
         else:
             self.restore()
@@ -189,6 +194,7 @@ class TensorFlowState(State):
             MismatchError: The members have different models.
         """
         self.recover()
+        self.entries += 1
         standings = exchange(self._standing(), self._described)
         if all(standing.is_newcomer() for standing in standings):
             standings = self._begin_from_disk()
@@ -241,9 +247,6 @@ class TensorFlowState(State):
 
     # ---- Own -------------------------------------------------------------------------------
 
-    def _counts_steps(self) -> bool:
-        return bool(self._step_variables.optimizers())
-
     def _shared(self) -> list[Any]:
         """All variables that must be the same on all members."""
         found: list[Any] = list(self._others)
@@ -264,7 +267,7 @@ class TensorFlowState(State):
         return describe(self._shared())
 
     def _standing(self) -> Standing:
-        counts = self._counts_steps()
+        counts = self.counts_steps
         steps = self._steps.consistent_steps() if counts else self._commits
         described = [one[1:] for one in self._described()]
         structure = hashlib.sha256(repr(described).encode()).hexdigest()[:16]
