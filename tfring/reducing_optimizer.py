@@ -69,7 +69,9 @@ class ReducingOptimizer:
         family = [self, *adopt_inner_optimizers(self)]
         if not reduced_already(grads):
             grads = reduce_gradients(self, weigh_gradients(variables, grads, self), variables)
-        with _reduced(family), tf.control_dependencies(_gate(grads, self.tfring_reduction)):
+        # With nobody to reduce with, and nothing that counts, there is nothing to wait for.
+        gated = self.tfring_on_update is not None or not self.tfring_reduction.alone()
+        with _reduced(family), tf.control_dependencies(_gate(grads) if gated else []):
             if self.tfring_on_update is not None:
                 self.tfring_on_update()
             return base.apply(grads, given)
@@ -168,9 +170,9 @@ def require_one_replica() -> None:
         )
 
 
-def _gate(gradients: Sequence[Any], reduction: GradientReduction) -> list[Any]:
+def _gate(gradients: Sequence[Any]) -> list[Any]:
     """What every change of a variable has to wait for: one operation, all gradients."""
-    if tf.executing_eagerly() or reduction.alone():
+    if tf.executing_eagerly():
         return []
     with tf.control_dependencies(list(components(gradients))):
         return [tf.no_op("tfring_all_reduced")]
