@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import keras
 import numpy as np
+import tensorflow as tf
 
 from tfring.elastic.fit_follower import epoch_fraction
 from tfring.errors import InvalidArgumentError
@@ -57,11 +59,32 @@ class LearningRate:
             for optimizer in self._optimizers:
                 _scale_velocity(optimizer, rate / old)
 
+    def keep(self) -> Callable[[], None]:
+        """A function that puts back what is changed here: rate and velocities, by reference."""
+        rate = self.get()
+        velocities = [
+            (velocity, tf.convert_to_tensor(velocity))
+            for optimizer in self._optimizers
+            for velocity in _velocities(optimizer)
+        ]
+
+        def put_back() -> None:
+            self._optimizer.learning_rate = rate
+            for velocity, value in velocities:
+                velocity.assign(value)
+
+        return put_back
+
 
 def _scale_velocity(optimizer: Any, factor: float) -> None:
-    if isinstance(optimizer, keras.optimizers.SGD) and optimizer.built and factor > 0:
-        for velocity in optimizer.momentums:
+    if factor > 0:
+        for velocity in _velocities(optimizer):
             velocity.assign(velocity * factor)
+
+
+def _velocities(optimizer: Any) -> list[Any]:
+    sgd = isinstance(optimizer, keras.optimizers.SGD) and optimizer.built
+    return list(optimizer.momentums) if sgd else []
 
 
 def steps_of_epoch(given: int | None, params: dict[str, Any] | None) -> int:

@@ -6,6 +6,7 @@ says so for the Keras at hand. Whoever mends tfring for a new Keras starts here.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -14,7 +15,7 @@ import keras
 import tensorflow as tf
 
 try:
-    from keras.src.trainers.epoch_iterator import EpochIterator
+    from keras.src.backend.tensorflow.trainer import TFEpochIterator as EpochIterator
 except ImportError:  # a Keras that moved it: then epochs that are entered again set the length
     EpochIterator = None
 
@@ -207,16 +208,22 @@ def epoch_is_shorter(shorter: bool) -> None:
     """
     global _shorter
     _shorter = shorter
-    if EpochIterator is None or hasattr(EpochIterator._interrupted_warning, "_tfring_original"):
+    if EpochIterator is None or hasattr(EpochIterator.catch_stop_iteration, "_tfring_original"):
         return
-    original = EpochIterator._interrupted_warning
+    original = EpochIterator.catch_stop_iteration
+
+    @contextlib.contextmanager
+    def end_quietly(self: Any) -> Any:
+        try:
+            yield
+            self.tf_sync()
+        except (StopIteration, tf.errors.OutOfRangeError):
+            self._current_iterator = None
+            self.data_adapter.on_epoch_end()
 
     @functools.wraps(original)
-    def interrupted(self: Any) -> None:
-        if _shorter:
-            self._num_batches = self.data_adapter.num_batches
-        else:
-            original(self)
+    def catch_stop_iteration(self: Any) -> Any:
+        return end_quietly(self) if _shorter else original(self)
 
-    interrupted._tfring_original = original  # type: ignore[attr-defined]
-    EpochIterator._interrupted_warning = interrupted
+    catch_stop_iteration._tfring_original = original  # type: ignore[attr-defined]
+    EpochIterator.catch_stop_iteration = catch_stop_iteration

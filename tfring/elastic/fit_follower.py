@@ -133,12 +133,12 @@ class FitFollower:
         running = self._running
         if running is None:
             return
-        self.record, self.metrics = self.snapshot(), self.metrics_now()
-        self._running = None
         for callback in running.callbacks:
             leave = getattr(callback, "tfring_interrupted", None)
             if leave is not None:
                 leave()
+        self.record, self.metrics = self.snapshot(), self.metrics_now()
+        self._running = None
         _undo(running)
 
     def snapshot(self) -> FitRecord:
