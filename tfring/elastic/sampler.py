@@ -213,7 +213,9 @@ class Sampler:
         own = tf.cast(samples, tf.float64)
         if self._copies is None:
             return own
-        copies = tf.convert_to_tensor(self._copies)
+        # It is set when the first batch of an epoch is made.
+        with tf.control_dependencies([own]):
+            copies = self._copies.read_value()
         kind = tf.clip_by_value(step - copies[0] + 1, 0, 2)
         return own / tf.cast(copies[1 + kind], tf.float64)
 
