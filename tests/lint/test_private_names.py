@@ -20,13 +20,13 @@ ALLOWED_ATTRIBUTES: dict[str, set[str]] = {
         *("_train_writer",),
     },
     "tfring/keras_hooks.py": {
-        *("_interrupted_warning", "_num_batches"),
+        *("_current_iterator",),
         *("_accumulated_gradients", "_get_variable_index", "_iterations", "_trainable_variables"),
     },
 }
 # Imports below tensorflow.python, keras.src and the like.
 ALLOWED_IMPORTS: dict[str, set[str]] = {
-    "tfring/keras_hooks.py": {"keras.src.trainers.epoch_iterator"},
+    "tfring/keras_hooks.py": {"keras.src.backend.tensorflow.trainer"},
     "tfring/xla.py": {"tensorflow.python.framework", "tensorflow.python.ops"},
 }
 

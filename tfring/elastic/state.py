@@ -13,11 +13,8 @@ class State(abc.ABC):
     """Base of the states that `tfring.elastic.run` keeps alike on all workers.
 
     Attributes:
-        counts_steps: Whether it knows the number of completed steps.
         entries: How often the training function has been entered.
     """
-
-    counts_steps: bool = False
 
     def __init__(self) -> None:
         self.entries = 0
@@ -47,6 +44,13 @@ class State(abc.ABC):
         """
         if engine.is_initialized() and engine.config().elastic:
             engine.check_health()
+
+    # ---- For samplers ----------------------------------------------------------------------
+
+    @property
+    def counts_steps(self) -> bool:
+        """Whether it counts completed steps by itself."""
+        return False
 
     # ---- For elastic.run -------------------------------------------------------------------
 
