@@ -84,7 +84,7 @@ class ScaleLearningRate(keras.callbacks.Callback):
         else:
             rate.set(warmup_rate(over / self.warmup_steps, self.initial, self.target))
 
-    def tfring_interrupted(self) -> None:
+    def tfring_undo_step(self) -> None:
         """An elastic state calls it: no other rank may have got this far in the step."""
         if self._undo is not None and self._undo[0] == self._steps():
             self._undo[1]()

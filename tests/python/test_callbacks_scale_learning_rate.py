@@ -104,7 +104,7 @@ def test_ranks_agree_wherever_they_were_interrupted(
         job.size = 3
         if had_begun:
             job.begin(callback)
-            callback.tfring_interrupted()
+            callback.tfring_undo_step()
             assert callback.size == 4
         job.size = 5
         rates: list[Any] = [job.step(callback) for _ in range(5)]
@@ -119,7 +119,7 @@ def test_a_completed_step_is_not_undone(job: Job) -> None:
     job.step(callback)
     job.size = 2
     job.step(callback)
-    callback.tfring_interrupted()
+    callback.tfring_undo_step()
     assert callback.size == 2
     assert job.step(callback) == 0.2
 

@@ -133,12 +133,10 @@ class FitFollower:
         running = self._running
         if running is None:
             return
-        for callback in running.callbacks:
-            leave = getattr(callback, "tfring_interrupted", None)
-            if leave is not None:
-                leave()
+        _call(running.callbacks, "tfring_undo_step")
         self.record, self.metrics = self.snapshot(), self.metrics_now()
         self._running = None
+        _call(running.callbacks, "tfring_interrupted")
         _undo(running)
 
     def snapshot(self) -> FitRecord:
@@ -268,6 +266,13 @@ def epoch_fraction(model: Any) -> tuple[float, int]:
     """
     follower = _followers.get(model)
     return (0.0, 0) if follower is None else (follower.record.fraction, follower.batches_before())
+
+
+def _call(callbacks: Sequence[Any], hook: str) -> None:
+    for callback in callbacks:
+        function = getattr(callback, hook, None)
+        if function is not None:
+            function()
 
 
 def _undo(running: _Running) -> None:
