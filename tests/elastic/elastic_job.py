@@ -1,4 +1,4 @@
-"""An elastic job that a test watches and attacks: tfringrun with train_digits.py."""
+"""An elastic job that a test watches and attacks: tfringrun with train_digits.py, or another."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ class ElasticJob(Launched):
     Args:
         directory: For events; made if need be.
         *launcher: Arguments of tfringrun.
-        script: Arguments of train_digits.py.
+        program: What the workers run.
+        script: Its arguments.
         env: Variables for all.
     """
 
@@ -30,6 +31,7 @@ class ElasticJob(Launched):
         self,
         directory: Path,
         *launcher: str,
+        program: Path = SCRIPT,
         script: tuple[str, ...] = (),
         env: dict[str, str] | None = None,
     ) -> None:
@@ -37,7 +39,7 @@ class ElasticJob(Launched):
         directory.mkdir(parents=True, exist_ok=True)
         super().__init__(
             *("-x", "EVENTS", "--verbose", *launcher),
-            *(PYTHON, str(SCRIPT), *script),
+            *(PYTHON, str(program), *script),
             env={"EVENTS": str(directory), **(env or {})},
         )
 

@@ -135,6 +135,7 @@ class _Loop:
     def _rehearse(self) -> None:
         """Does all that a first step needs, alone, and nothing that counts."""
         try:
+            self._state.prepare()
             with engine.rehearse():
                 self._body()
         except Exception as error:

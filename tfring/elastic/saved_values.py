@@ -61,3 +61,14 @@ class SavedValues:
                 )
             self._copies[id(variable)] = (variable, copy)
         return self._copies[id(variable)][1]
+
+
+def initialise(variables: Sequence[tf.Variable]) -> None:
+    """Gives a value to variables that have none.
+
+    A function that makes variables when it is traced gives them their values when it has run. A
+    newcomer's rehearsal has ended before that; the values come from others then.
+    """
+    for variable in variables:
+        if not bool(tf.raw_ops.VarIsInitializedOp(resource=variable.handle)):
+            variable.assign(tf.zeros(variable.shape, variable.dtype), read_value=False)

@@ -54,6 +54,9 @@ class State(abc.ABC):
 
     # ---- For elastic.run -------------------------------------------------------------------
 
+    def prepare(self) -> None:  # noqa: B027
+        """Makes what `sync` would make: before a newcomer's rehearsal, which comes before."""
+
     @abc.abstractmethod
     def sync(self) -> None:
         """Gives all members the state of the one that has come furthest; all call it.

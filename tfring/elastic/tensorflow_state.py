@@ -19,7 +19,7 @@ from tfring.elastic.commit_files import commit_directory, newest_commit, remove_
 from tfring.elastic.commit_writer import CommitWriter
 from tfring.elastic.member_sync import Outcome, Snapshot, exchange, synchronise
 from tfring.elastic.sampler import Sampler
-from tfring.elastic.saved_values import native
+from tfring.elastic.saved_values import initialise, native
 from tfring.elastic.standing import NO_STEPS, Standing, choose_root
 from tfring.elastic.state import State
 from tfring.elastic.step_counter import StepCounter
@@ -185,6 +185,13 @@ class TensorFlowState(State):
         else:
             self.restore()
 
+    def prepare(self) -> None:
+        """Builds the optimizers: a function must not make variables when it is traced.
+
+        Its operations would have other names than on the other workers.
+        """
+        self._shared()
+
     def sync(self) -> None:
         """Gives all members the state of the one that has come furthest.
 
@@ -195,6 +202,8 @@ class TensorFlowState(State):
         """
         self.recover()
         self.entries += 1
+        if not self._member:
+            initialise(self._shared_native())
         standings = exchange(self._standing(), self._described)
         if all(standing.is_newcomer() for standing in standings):
             standings = self._begin_from_disk()
