@@ -108,3 +108,16 @@ def _new_generators_differ_by(rank: int) -> None:
 
     init.tfring_plain = plain  # type: ignore[attr-defined]
     cls.__init__ = init
+
+
+def separate(seeds: Sequence[Any], number: int) -> None:
+    """Gives seed states streams of their own.
+
+    Args:
+        seeds: Of this process.
+        number: One that no other process has or had.
+    """
+    for state in seeds:
+        value = keras.ops.convert_to_numpy(state)
+        seed = rank_seed(int(value[0]), number)
+        state.assign(np.array([seed, value[1]], value.dtype))

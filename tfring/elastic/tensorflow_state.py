@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import keras
-import numpy as np
 import tensorflow as tf
 
 from tfring import engine, objects
@@ -26,7 +25,7 @@ from tfring.elastic.step_counter import StepCounter
 from tfring.elastic.step_variables import StepVariables
 from tfring.errors import InvalidArgumentError
 from tfring.model_state import Description, describe, is_built, shared_state
-from tfring.seed import differ_by_rank, rank_seed, seed_states
+from tfring.seed import differ_by_rank, seed_states, separate
 
 # How long a job that ends waits for its last commit.
 _LAST_COMMIT_S = 120.0
@@ -186,10 +185,7 @@ class TensorFlowState(State):
             self.restore()
 
     def prepare(self) -> None:
-        """Builds the optimizers: a function must not make variables when it is traced.
-
-        Its operations would have other names than on the other workers.
-        """
+        """Builds optimizers: a function that does has other names for its operations."""
         self._shared()
 
     def sync(self) -> None:
@@ -202,8 +198,7 @@ class TensorFlowState(State):
         """
         self.recover()
         self.entries += 1
-        if not self._member:
-            initialise(self._shared_native())
+        initialise([] if self._member else self._shared_native())
         standings = exchange(self._standing(), self._described)
         if all(standing.is_newcomer() for standing in standings):
             standings = self._begin_from_disk()
@@ -322,11 +317,7 @@ class TensorFlowState(State):
             differ_by_rank(seeds, [values for values in others if len(values) == len(seeds)])
         elif not self._member:
             place = engine.config()
-            number = place.generation * 2**20 + place.rank
-            for state in seeds:
-                value = keras.ops.convert_to_numpy(state)
-                seed = rank_seed(int(value[0]), number)
-                state.assign(np.array([seed, value[1]], value.dtype))
+            separate(seeds, place.generation * 2**20 + place.rank)
 
     def _begin_from_disk(self) -> list[Standing]:
         """At a first start: whoever finds the newest commit on disk begins with it."""
