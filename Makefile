@@ -106,6 +106,10 @@ bench-startup: $(VENV)/.native  ## Measure how long 2 to 64 processes take to jo
 bench-network: $(VENV)/.native $(BENCH)/.installed  ## Measure allreduce between hosts, which are network namespaces (needs root)
 	$(BENCH)/bin/python -m benchmarks.network $(BENCH_ARGUMENTS)
 
+.PHONY: bench-recovery
+bench-recovery: $(VENV)/.native  ## Measure how long training stands still when a worker is killed
+	$(BIN)/python -m benchmarks.recovery $(BENCH_ARGUMENTS)
+
 .PHONY: bench-cost
 bench-cost: $(VENV)/.native $(BENCH)/.installed build/cc/compile_commands.json  ## Fit the cost model and compare it with measurements (hosts need root)
 	PATH="$(abspath $(BIN)):$$PATH" cmake --build build/cc --target tfring_cost --parallel $(JOBS)

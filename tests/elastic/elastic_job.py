@@ -78,6 +78,15 @@ class ElasticJob(Launched):
         latest = max(event["generation"] for event in steps)
         return {e["rank"]: e["pid"] for e in steps if e["generation"] == latest}
 
+    def newest(self) -> int:
+        """Number of the newest generation that a step has been completed in."""
+        return max((event["generation"] for event in of_kind(self.events(), "step")), default=0)
+
+    def wait_change(self) -> None:
+        """Until a step has been completed in another generation than now."""
+        before = self.newest()
+        self.wait_for(lambda _: self.newest() > before, "a step of another generation")
+
     def kill_all(self, ranks: Sequence[int]) -> None:
         """Kills several at once."""
         members = self.members()

@@ -7,10 +7,11 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from elastic.elastic_job import DIGITS, ElasticJob
-from elastic.ledger import check_each_sample_once, of_kind
+from elastic.ledger import Event, check_each_sample_once, of_kind
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -140,3 +141,34 @@ def test_a_new_start_resumes_from_the_last_commit(tmp_path: Path) -> None:
         steps = [event["step"] for event in of_kind(job.events(), "step")]
         assert min(steps) > 20
         assert not list((tmp_path / "commits").glob("*.tfring"))
+
+
+def step_losses(events: Sequence[Event]) -> list[float]:
+    """The loss of each completed step, over all its samples."""
+    parts: dict[int, list[tuple[int, float]]] = {}
+    completed = {(event["generation"], event["step"]) for event in of_kind(events, "step")}
+    for event in of_kind(events, "loss"):
+        if (event["generation"], event["step"] + 1) in completed:
+            parts.setdefault(event["step"], []).append((event["samples"], event["loss"]))
+    return [
+        sum(n * loss for n, loss in parts[step]) / sum(n for n, _ in parts[step])
+        for step in sorted(parts)
+    ]
+
+
+def test_the_loss_curve_is_that_of_an_undisturbed_run(tmp_path: Path) -> None:
+    """200 steps; the number of workers changes three times at least."""
+    epochs = 9
+    with job_of(tmp_path / "undisturbed", np=1, epochs=epochs) as job:
+        finish(job, epochs=epochs)
+        expected = job.events()
+    with job_of(tmp_path / "disturbed", epochs=epochs) as job:
+        for step, rank in ((30, 1), (70, 0)):
+            job.wait_step(step)
+            job.kill(rank)
+            job.wait_change()
+        finish(job, epochs=epochs)
+        events = job.events()
+        assert job.newest() >= 3
+    assert len(of_kind(expected, "step")) >= 190
+    np.testing.assert_allclose(step_losses(events), step_losses(expected), rtol=1e-4)

@@ -71,6 +71,17 @@ class Bookkeeping(keras.Model):
         tf.py_function(begin, [indices, self.optimizer.iterations], [])
         return super().train_step((images, labels))
 
+    def compute_loss(self, *args: Any, **kwargs: Any) -> Any:
+        loss = super().compute_loss(*args, **kwargs)
+        samples = tf.shape(kwargs["y"])[0]
+
+        def note(value: Any, count: Any, step: Any) -> None:
+            if not engine.rehearsing():
+                self.events.write("loss", step=int(step), loss=float(value), samples=int(count))
+
+        tf.py_function(note, [loss, samples, self.optimizer.iterations], [])
+        return loss
+
 
 class WriteSteps(keras.callbacks.Callback):  # type: ignore[misc]
     """Writes down each completed step and epoch."""

@@ -21,7 +21,7 @@ def test_an_order_is_a_permutation_of_its_own() -> None:
 
 def test_an_order_is_the_same_for_ever() -> None:
     """Workers may have different releases of NumPy, and a commit may be old."""
-    assert epoch_order(10, seed=3, epoch=7).tolist() == [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]
+    assert epoch_order(10, seed=3, epoch=7).tolist() == [3, 1, 4, 7, 6, 0, 2, 8, 9, 5]
 
 
 @pytest.mark.parametrize("size", range(1, 10))

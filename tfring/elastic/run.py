@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import functools
 import re
 import sys
+import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -126,6 +126,7 @@ class _Loop:
                 cause = self._change(error, generation.number)
                 if cause is None:
                     raise
+                _forget(error)
             recovery = Recovery(generation.number)
             newest = self._membership.newest()
             if newest is not None and newest.number > generation.number:
@@ -139,9 +140,12 @@ class _Loop:
 
     def _rehearse(self) -> None:
         """Does all that a first step needs, alone, and nothing that counts."""
-        # The reduction that ends it fails; any other error shows again when it counts.
-        with contextlib.suppress(Exception), engine.rehearse():
-            self._body()
+        try:
+            with engine.rehearse():
+                self._body()
+        except Exception as error:
+            # The reduction that ends it; any other error shows again when it counts.
+            _forget(error)
 
     def _next(self, recovery: Recovery) -> Generation:
         while True:
@@ -210,6 +214,15 @@ def _lost_ranks(cause: str) -> list[int]:
     if unreachable is not None:
         ranks += _RANK.findall(unreachable[1])
     return [int(rank) for rank in ranks]
+
+
+def _forget(error: Exception) -> None:
+    """Lets go of an exception, and of what its frames hold, on another thread.
+
+    Among that are iterators of tf.data, which wait for threads of theirs, sometimes for seconds.
+    """
+    held = [error]
+    threading.Thread(target=held.clear, name="tfring-forget", daemon=True).start()
 
 
 def _placed(config: Config, generation: Generation, worker: str) -> Config:

@@ -14,6 +14,15 @@ from tfring.elastic.epoch_plan import EpochPlan, epoch_order, share
 from tfring.elastic.sample_sources import batches_of
 from tfring.errors import InvalidArgumentError
 
+_BATCHES_AHEAD = 2
+
+
+def _without_autotuning() -> tf.data.Options:
+    """At its end an iterator waits for the thread that tunes it, which may sleep for seconds."""
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    return options
+
 
 @dataclass(frozen=True)
 class _Position:
@@ -93,6 +102,7 @@ class Sampler:
         self._steps_by_hand = 0
         self._completed: Callable[[], int] = lambda: self._steps_by_hand
         self._running_epoch: Callable[[], Any] = lambda: None
+        self._made: tuple[Any, list[Any], tf.data.Dataset] | None = None
 
     # ---- Where the training is -------------------------------------------------------------
 
@@ -147,7 +157,8 @@ class Sampler:
         """This worker's batches of the samples, from where the training is.
 
         Iterated again, it goes on with the next epoch: one call of it does for
-        `fit(epochs=...)`. Batches are made in parallel and ahead of time.
+        `fit(epochs=...)`. Batches are made in parallel and ahead of time. For the same source
+        it is the same dataset, so that a change of membership costs little.
 
         Args:
             source: An array, or a tuple, list or dictionary of arrays, with a row for each
@@ -164,22 +175,29 @@ class Sampler:
         Raises:
             InvalidArgumentError: The source has another number of samples.
         """
-        size, rank = engine.size(), engine.rank()
+        leaves = tf.nest.flatten(source)
+        key = (*map(id, leaves), load, augment)
+        if self._made is None or self._made[0] != key:
+            dataset = self._new_dataset(source, load, augment)
+            self._made = (key, leaves, dataset)  # while they are kept ids are not used again
+        return self._made[2]
+
+    def _new_dataset(self, source: Any, load: Any, augment: Any) -> tf.data.Dataset:
+        """One that asks for the number of workers when it is iterated, so it serves for ever."""
         make = batches_of(source, self._plan.samples, load, augment)
 
         def positions() -> Iterator[np.ndarray]:
-            self._rebase(size)
-            yield from self.indices(rank, size)
+            self._rebase(engine.size())
+            yield from self.indices(engine.rank(), engine.size())
 
         indices = tf.data.Dataset.from_generator(
             positions, output_signature=tf.TensorSpec([None], tf.int64)
         )
         dataset = indices.map(make, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
-        dataset = dataset.prefetch(tf.data.AUTOTUNE)
+        dataset = dataset.prefetch(_BATCHES_AHEAD).with_options(_without_autotuning())
         # Keras takes it for the number of batches of every epoch; one that is entered in the
         # middle has fewer.
-        steps = tf.constant(self._plan.steps(0, size), tf.int64)
-        dataset.cardinality = lambda: steps
+        dataset.cardinality = lambda: tf.constant(self._plan.steps(0, engine.size()), tf.int64)
         return dataset
 
     # ---- For states ------------------------------------------------------------------------

@@ -92,10 +92,8 @@ class TensorFlowState(State):
             self._counter.follow(optimizer_of_mine)
         taken = [name for name in attributes if hasattr(self, name)]
         if taken:
-            raise InvalidArgumentError(
-                f"attribute {taken[0]!r}: expected a name that a {type(self).__name__} does not "
-                "use itself"
-            )
+            own = type(self).__name__
+            raise InvalidArgumentError(f"attribute {taken[0]!r}: a {own} has that name itself")
         self._names = list(attributes)
         for name, value in attributes.items():
             setattr(self, name, value)
@@ -121,10 +119,7 @@ class TensorFlowState(State):
 
     @property
     def consistent_steps(self) -> int:
-        """Those of them that a change of membership can't undo any more.
-
-        Fewer while gradients are being accumulated for an update.
-        """
+        """Those of them that a change of membership can't undo: whole updates."""
         return self._steps.consistent_steps()
 
     @property

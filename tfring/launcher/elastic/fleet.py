@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import socket
 import time
 from collections.abc import Callable
@@ -22,6 +21,7 @@ from tfring.launcher.output import Output
 from tfring.launcher.stop_signals import StopSignals
 from tfring.launcher.worker import WorkerSpec
 
+_LOOPBACK = ("127.0.0.1", "::1")
 # A worker that is not needed any more has so long to leave.
 _LEAVE_S = 30.0
 
@@ -153,13 +153,8 @@ class Fleet(Job):
     def _link_to(self, host: Host, now: float) -> HostLink | None:
         link = self._link_of(host.name)
         if link is None and not self._restarts.host_is_aside(host.name, now):
-            assert self._store is not None
-            if ipaddress.ip_address(self._store.host).is_loopback and not _is_loopback(host.name):
+            if not self._reaches_store(host.name):
                 self._restarts.host_lost(host.name, now)
-                self._output.say(
-                    f"{host.name} can't reach this machine at {self._store.host}, which was "
-                    "enough for the hosts that there were first: give --network-interface"
-                )
                 return None
             link = SshLink(host, self._spec.ssh)
             self._add(link)
@@ -169,6 +164,17 @@ class Fleet(Job):
                 lambda: self._expect_answer(host.name),
             )
         return link
+
+    def _reaches_store(self, name: str) -> bool:
+        """Whether workers of a host that comes later can meet the others; says why not."""
+        assert self._store is not None
+        if self._store.host not in _LOOPBACK or _is_loopback(name):
+            return True
+        self._output.say(
+            f"{name} can't reach this machine at {self._store.host}, which was enough for the "
+            "hosts that there were first: give --network-interface"
+        )
+        return False
 
     def _expect_answer(self, name: str) -> None:
         link = self._link_of(name)
@@ -226,6 +232,6 @@ class Fleet(Job):
 def _is_loopback(name: str) -> bool:
     """Whether it is another name of this machine."""
     try:
-        return ipaddress.ip_address(socket.gethostbyname(name)).is_loopback
-    except (OSError, ValueError):
+        return socket.gethostbyname(name) in _LOOPBACK
+    except OSError:
         return False

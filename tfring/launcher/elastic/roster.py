@@ -1,8 +1,8 @@
 """Who is there, and who is a member: the rules of an elastic job, without processes and clocks.
 
 A worker is *starting* until it says that it is ready; *ready* until a generation has it; then a
-*member*; *done* when the training has ended as it should; *leaving* when there is no slot for it any more. A member that the others have lost is
-*excluded* from the next generation.
+*member*; *done* when its training has ended as it should; *leaving* when there is no slot for it
+any more. A member that the others have lost is *excluded* from the next generation.
 """
 
 from __future__ import annotations
@@ -110,7 +110,6 @@ class Roster:
         worker = self.workers.get(number)
         if worker is not None and worker.phase in (Phase.STARTING, Phase.DONE):
             worker.phase = Phase.READY
-            worker.joined = 0
             self._settle()
 
     def joined(self, number: int, generation: int) -> None:
