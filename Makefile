@@ -124,12 +124,22 @@ test:  ## Lint, C++ tests, Python tests, multi-process and network tests, in thi
 	$(MAKE) --no-print-directory test-cc
 	$(MAKE) --no-print-directory test-python
 	$(MAKE) --no-print-directory test-parallel
+	$(MAKE) --no-print-directory test-elastic
 	$(MAKE) --no-print-directory test-network
 	@$(BIN)/python tests/harness/summary.py $(RESULTS)
 
 .PHONY: test-python
 test-python: $(VENV)/.dev $(VENV)/.native  ## Tests of single modules, in one process
 	$(call PYTEST,python) tests/python
+
+.PHONY: test-elastic
+test-elastic: $(VENV)/.dev $(VENV)/.native  ## Tests that kill workers of elastic jobs
+	$(call PYTEST,elastic) tests/elastic
+
+SOAK_MINUTES ?= 10
+.PHONY: soak
+soak: $(VENV)/.dev $(VENV)/.native  ## Kill and add workers at random for SOAK_MINUTES
+	$(BIN)/python tests/elastic/soak.py $(SOAK_MINUTES)
 
 .PHONY: test-parallel
 test-parallel: $(VENV)/.dev $(VENV)/.native  ## Tests on several processes (RANKS=2)

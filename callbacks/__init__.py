@@ -8,6 +8,7 @@ from tfring.callbacks.commit_state import CommitState
 from tfring.callbacks.learning_rate_schedule import LearningRateSchedule
 from tfring.callbacks.learning_rate_warmup import LearningRateWarmup
 from tfring.callbacks.model_checkpoint import ModelCheckpoint
+from tfring.callbacks.scale_learning_rate import ScaleLearningRate
 from tfring.callbacks.tensorboard import TensorBoard
 from tfring.callbacks.update_batch_state import UpdateBatchState
 from tfring.callbacks.update_epoch_state import UpdateEpochState
@@ -19,6 +20,7 @@ __all__ = [
     "LearningRateSchedule",
     "LearningRateWarmup",
     "ModelCheckpoint",
+    "ScaleLearningRate",
     "TensorBoard",
     "UpdateBatchState",
     "UpdateEpochState",

@@ -71,9 +71,9 @@ class Bookkeeping(keras.Model):
         tf.py_function(begin, [indices, self.optimizer.iterations], [])
         return super().train_step((images, labels))
 
-    def compute_loss(self, *args: Any, **kwargs: Any) -> Any:
-        loss = super().compute_loss(*args, **kwargs)
-        samples = tf.shape(kwargs["y"])[0]
+    def compute_loss(self, x: Any = None, y: Any = None, *args: Any, **kwargs: Any) -> Any:
+        loss = super().compute_loss(x, y, *args, **kwargs)
+        samples = tf.shape(y)[0]
 
         def note(value: Any, count: Any, step: Any) -> None:
             if not engine.rehearsing():
@@ -119,6 +119,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--global-batch-size", type=int, default=64)
     parser.add_argument("--step-s", type=float, default=0.0, help="pause after each step")
+    parser.add_argument("--dtype", default="float32", help="float64 hardly rounds")
     return parser.parse_args()
 
 
@@ -128,6 +129,7 @@ def main() -> None:
     if os.environ.get("DIE_AT_ONCE") and engine.config().generation > 0:
         os.kill(os.getpid(), signal.SIGKILL)  # as a replacement
     tfring.set_seed(1)
+    keras.config.set_floatx(args.dtype)
     events = Events(Path(os.environ["EVENTS"]))
     digits = tfring.data.load_images("digits")
     images, labels = _arrays(digits.train)
@@ -170,7 +172,7 @@ def main() -> None:
 
 def _arrays(dataset: tf.data.Dataset) -> tuple[np.ndarray, np.ndarray]:
     images, labels = zip(*dataset.as_numpy_iterator(), strict=True)
-    return np.stack(images).astype(np.float32) / 255, np.array(labels)
+    return np.stack(images).astype(keras.config.floatx()) / 255, np.array(labels)
 
 
 if __name__ == "__main__":

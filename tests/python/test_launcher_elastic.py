@@ -34,8 +34,13 @@ def test_ranks_change_as_little_as_possible(members, before, expected) -> None:
 def test_places_know_hosts() -> None:
     found = places({4: 0, 7: 1, 5: 2}, {4: "a", 5: "a", 7: "b"})
     assert found[5] == {
-        "rank": 2, "size": 3, "local_rank": 1, "local_size": 2,
-        "cross_rank": 0, "cross_size": 2, "host_id": "a",
+        "rank": 2,
+        "size": 3,
+        "local_rank": 1,
+        "local_size": 2,
+        "cross_rank": 0,
+        "cross_size": 2,
+        "host_id": "a",
     }
     assert found[7]["cross_rank"] == 1
 

@@ -30,6 +30,7 @@ import cloudpickle
 import ml_dtypes
 import numpy as np
 
+from tfring.config import Config
 from tfring.errors import TfringError
 
 _MAGIC = b"TFRINGC\x01"
@@ -206,3 +207,9 @@ def _sync_directory(directory: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def commit_directory(given: Any) -> Path | None:
+    """Where commits go: as given, else as the setting says; None for nowhere."""
+    path = Config.from_environment().commit_directory if given is None else os.fspath(given)
+    return Path(path) if path else None

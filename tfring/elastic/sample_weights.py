@@ -43,7 +43,7 @@ def weigh_loss(loss: tf.Tensor, samples: Any) -> tf.Tensor:
 
 
 def _weight(samples: Any) -> tf.Tensor:
-    own = tf.cast(samples, tf.float32)
+    own = tf.cast(samples, tf.float64)
     return own / ops.allreduce(own, name="elastic/samples")
 
 

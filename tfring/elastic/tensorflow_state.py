@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,10 +13,9 @@ import numpy as np
 import tensorflow as tf
 
 from tfring import engine, objects
-from tfring.config import Config
 from tfring.elastic import attributes as packing
 from tfring.elastic.atomic_steps import AtomicSteps, clear
-from tfring.elastic.commit_files import newest_commit, remove_commits
+from tfring.elastic.commit_files import commit_directory, newest_commit, remove_commits
 from tfring.elastic.commit_writer import CommitWriter
 from tfring.elastic.member_sync import Outcome, Snapshot, exchange, synchronise
 from tfring.elastic.sampler import Sampler
@@ -99,7 +97,7 @@ class TensorFlowState(State):
             setattr(self, name, value)
             if isinstance(value, Sampler):
                 value.follow(self)
-        self._directory = _directory(directory)
+        self._directory = commit_directory(directory)
         self._writer: CommitWriter | None = None
         self._member = False  # has had the state that all have
         self._commits = 0
@@ -344,8 +342,3 @@ class TensorFlowState(State):
             assert self._directory is not None
             self._writer = CommitWriter(self._directory)
         self._writer.submit(snapshot.to_commit)
-
-
-def _directory(given: Any) -> Path | None:
-    path = Config.from_environment().commit_directory if given is None else os.fspath(given)
-    return Path(path) if path else None

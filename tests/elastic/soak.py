@@ -1,0 +1,98 @@
+"""Kills and adds workers at random for minutes, then checks everything that is promised.
+
+    make soak                        # ten minutes
+    make soak SOAK_MINUTES=2
+
+It ends with how much the longest-lived worker has grown: descriptors, threads, memory.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests"))
+
+from elastic.elastic_job import DIGITS, ElasticJob  # noqa: E402
+from elastic.ledger import check_each_sample_once, of_kind  # noqa: E402
+
+EPOCHS_PER_MINUTE = 30
+SLOTS = 3
+
+
+def resources(pid: int) -> dict[str, int]:
+    """What a process holds."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    fields = dict(line.split(":", 1) for line in status.splitlines() if ":" in line)
+    return {
+        "descriptors": len(os.listdir(f"/proc/{pid}/fd")),
+        "threads": int(fields["Threads"]),
+        "memory, MiB": int(fields["VmRSS"].split()[0]) // 1024,
+    }
+
+
+def attack(job: ElasticJob, hosts: Path, until: float, chance: random.Random) -> int:
+    """Kills, stops and adds workers; how often it has done something."""
+    done = 0
+    while time.monotonic() < until and job.process.poll() is None:
+        time.sleep(chance.uniform(1.0, 6.0))
+        members = job.members()
+        what = chance.choice(["kill", "kill", "kill", "two", "stop", "slots"])
+        try:
+            if what == "slots":
+                hosts.write_text(f"localhost:{chance.randint(1, SLOTS)}\n")
+            else:
+                for pid in chance.sample(
+                    sorted(members.values()), min(len(members), 1 + (what == "two"))
+                ):
+                    os.kill(pid, signal.SIGSTOP if what == "stop" else signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+        done += 1
+    return done
+
+
+def main() -> int:
+    minutes, seed = float(sys.argv[1]), random.randrange(10**6)
+    epochs = max(2, round(minutes * EPOCHS_PER_MINUTE))
+    print(f"{minutes:g} minutes, seed {seed}", flush=True)
+    with tempfile.TemporaryDirectory(prefix="soak-") as scratch:
+        hosts = Path(scratch, "hosts")
+        hosts.write_text(f"localhost:{SLOTS}\n")
+        launcher = ("--min-np", "1", "--max-np", str(SLOTS), "--cooldown", "0.5")
+        discovery = ("--host-discovery-script", f"cat {hosts}")
+        commits = ("--commit-dir", str(Path(scratch, "commits")))
+        script = ("--epochs", str(epochs), "--step-s", "0.03")
+        env = {"TFRING_HEARTBEAT_TIMEOUT_S": "3"}
+        with ElasticJob(
+            Path(scratch, "events"), *launcher, *discovery, *commits, script=script, env=env
+        ) as job:
+            job.wait_step(5)
+            first = {pid: resources(pid) for pid in job.members().values()}
+            attacks = attack(job, hosts, time.monotonic() + 60 * minutes, random.Random(seed))
+            hosts.write_text(f"localhost:{SLOTS}\n")
+            for pid in job.members().values():
+                if pid in first:
+                    print(f"process {pid}: {first[pid]} has become {resources(pid)}")
+            status = job.wait()
+            events = job.events()
+            changes = max(event["generation"] for event in of_kind(events, "step"))
+            print(f"{attacks} attacks, {changes} generations, status {status}")
+            assert status == 0, job.errors[-5000:]
+            check_each_sample_once(events, DIGITS, epochs)
+            done = of_kind(events, "done")
+            assert len({event["digest"] for event in done}) == 1
+            assert min(event["accuracy"] for event in done) > 0.97
+            job.check_nothing_left()
+    print("every sample once, equal weights, accuracy as ever, nothing left behind")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
