@@ -28,20 +28,28 @@ def of_kind(events: Iterable[Event], kind: str) -> list[Event]:
 def consumed(events: Iterable[Event]) -> dict[int, list[int]]:
     """By number of step: the samples that the completed step was made of.
 
-    A step counts where any process has completed it; processes may have begun it before, in
-    earlier generations, and in vain.
+    A step counts in the latest generation in which any process has completed it. Processes may
+    have begun it before in vain; one that has completed it before must have been lost then, with
+    all others that had, or the step would have been lost with a survivor at hand.
     """
     completed: dict[int, set[int]] = defaultdict(set)
+    last_seen: dict[int, int] = {}
+    by: dict[tuple[int, int], set[int]] = defaultdict(set)
     attempts: dict[tuple[int, int], list[int]] = defaultdict(list)
     for event in events:
         if event["kind"] == "step":
             completed[event["step"]].add(event["generation"])
+            by[event["generation"], event["step"]].add(event["pid"])
+            last_seen[event["pid"]] = max(last_seen.get(event["pid"], 0), event["generation"])
         elif event["kind"] == "attempt":
             attempts[event["generation"], event["step"] + 1] += event["indices"]
     samples = {}
     for step, generations in completed.items():
-        assert len(generations) == 1, f"step {step} was completed in generations {generations}"
-        samples[step] = attempts[generations.pop(), step]
+        latest = max(generations)
+        for earlier in generations - {latest}:
+            survivors = [pid for pid in by[earlier, step] if last_seen[pid] > earlier]
+            assert not survivors, f"step {step} of generation {earlier} was lost by {survivors}"
+        samples[step] = attempts[latest, step]
     return samples
 
 

@@ -14,6 +14,7 @@ import signal
 import sys
 import tempfile
 import time
+from collections.abc import Collection
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -37,20 +38,46 @@ def resources(pid: int) -> dict[str, int]:
     }
 
 
-def attack(job: ElasticJob, hosts: Path, until: float, chance: random.Random) -> int:
+class Growth:
+    """What each worker held when it was first seen, and when last."""
+
+    def __init__(self) -> None:
+        self._seen: dict[int, tuple[float, dict[str, int]]] = {}
+        self._latest: dict[int, tuple[float, dict[str, int]]] = {}
+
+    def look(self, pids: Collection[int]) -> None:
+        """Looks at the workers of now."""
+        for pid in pids:
+            try:
+                now = (time.monotonic(), resources(pid))
+            except OSError:
+                continue  # it has just ended
+            self._seen.setdefault(pid, now)
+            self._latest[pid] = now
+
+    def text(self) -> str:
+        """Of the worker that lived longest."""
+        pid = max(self._seen, key=lambda pid: self._latest[pid][0] - self._seen[pid][0])
+        (began, before), (ended, after) = self._seen[pid], self._latest[pid]
+        return f"in {ended - began:.0f} s {before} has become {after}"
+
+
+def attack(
+    job: ElasticJob, hosts: Path, until: float, chance: random.Random, growth: Growth
+) -> int:
     """Kills, stops and adds workers; how often it has done something."""
     done = 0
     while time.monotonic() < until and job.process.poll() is None:
         time.sleep(chance.uniform(1.0, 6.0))
-        members = job.members()
+        members = sorted(job.members().values())
+        growth.look(members)
         what = chance.choice(["kill", "kill", "kill", "two", "stop", "slots"])
         try:
             if what == "slots":
                 hosts.write_text(f"localhost:{chance.randint(1, SLOTS)}\n")
             else:
-                for pid in chance.sample(
-                    sorted(members.values()), min(len(members), 1 + (what == "two"))
-                ):
+                count = min(len(members), 2 if what == "two" else 1)
+                for pid in chance.sample(members, count):
                     os.kill(pid, signal.SIGSTOP if what == "stop" else signal.SIGKILL)
         except ProcessLookupError:
             continue
@@ -74,12 +101,11 @@ def main() -> int:
             Path(scratch, "events"), *launcher, *discovery, *commits, script=script, env=env
         ) as job:
             job.wait_step(5)
-            first = {pid: resources(pid) for pid in job.members().values()}
-            attacks = attack(job, hosts, time.monotonic() + 60 * minutes, random.Random(seed))
+            growth = Growth()
+            until = time.monotonic() + 60 * minutes
+            attacks = attack(job, hosts, until, random.Random(seed), growth)
             hosts.write_text(f"localhost:{SLOTS}\n")
-            for pid in job.members().values():
-                if pid in first:
-                    print(f"process {pid}: {first[pid]} has become {resources(pid)}")
+            print(growth.text(), flush=True)
             status = job.wait()
             events = job.events()
             changes = max(event["generation"] for event in of_kind(events, "step"))

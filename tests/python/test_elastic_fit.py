@@ -247,14 +247,15 @@ def test_many_failures_without_tracing_again(
 
 
 def scalars(directory: Path, tag: str) -> list[int]:
-    """Steps of the scalars of a run, over all its files in the order of their names."""
-    return [
-        event.step
-        for path in sorted(directory.glob("events.*"))
+    """Steps of the scalars of a run, over all its files, in the order of time."""
+    found = [
+        (event.wall_time, event.step)
+        for path in directory.glob("events.*")
         for event in tf.compat.v1.train.summary_iterator(str(path))
         for value in event.summary.value
         if value.tag == tag
     ]
+    return [step for _, step in sorted(found)]
 
 
 def test_resumes_from_disk(reductions: FailingReductions, undisturbed: Any, tmp_path: Path) -> None:

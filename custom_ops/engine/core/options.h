@@ -36,8 +36,8 @@ struct EngineOptions {
   Duration heartbeat_timeout{10000};   // 0: off
   std::chrono::microseconds spin{-1};  // -1: by the number of cores
   LogLevel log_level = LogLevel::kWarning;
-  AlgorithmOptions algorithms;   // equal on all ranks
-  Timeline* timeline = nullptr;  // records what happens; may be null
+  AlgorithmOptions algorithms;                       // equal on all ranks
+  Timeline* timeline = nullptr;                      // records what happens; may be null
   std::shared_ptr<const Interruption> interruption;  // ends Engine::Create; may be null
 };
 

@@ -11,17 +11,17 @@
 namespace tfring {
 
 enum class FrameType : uint8_t {
-  kData = 1,       // payload: the next bytes of the operation's stream
-  kReady = 2,      // the operation has been submitted here: send beyond the eager window
-  kAnnounce = 3,   // payload: descriptor; sent when a name is new or its descriptor changed
-  kConflict = 4,   // payload: descriptor of the sender for an operation that can't match
-  kAbort = 5,      // payload: code (1 byte) and message: the operation has failed
-  kLost = 6,       // payload: rank (4 bytes) and reason: the sender lost that peer
-  kQuery = 7,      // has this operation been submitted at your end?
-  kAnswer = 8,     // payload: 1 byte, 1 = submitted
-  kHeartbeat = 9,  // nothing but a sign of life
-  kBye = 10,       // the sender shuts down in good order
-  kClock = 11,     // payload: the sender's time (8 bytes); the answer adds the answerer's own
+  kData = 1,          // payload: the next bytes of the operation's stream
+  kReady = 2,         // the operation has been submitted here: send beyond the eager window
+  kAnnounce = 3,      // payload: descriptor; sent when a name is new or its descriptor changed
+  kConflict = 4,      // payload: descriptor of the sender for an operation that can't match
+  kAbort = 5,         // payload: code (1 byte) and message: the operation has failed
+  kLost = 6,          // payload: rank (4 bytes) and reason: the sender lost that peer
+  kQuery = 7,         // has this operation been submitted at your end?
+  kAnswer = 8,        // payload: 1 byte, 1 = submitted
+  kHeartbeat = 9,     // nothing but a sign of life
+  kBye = 10,          // the sender shuts down in good order
+  kClock = 11,        // payload: the sender's time (8 bytes); the answer adds the answerer's own
   kInterrupted = 12,  // payload: reason: the job's membership changes
 };
 constexpr uint8_t kLastFrameType = 12;
