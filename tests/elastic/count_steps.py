@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import time
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,8 @@ from tfring.reduce_op import ReduceOp
 
 FLAGS = Path(os.environ["FLAGS"])
 STEPS = int(os.environ.get("STEPS", "0"))  # 0: until there is the file `end`
+TRAININGS = int(os.environ.get("TRAININGS", "1"))
+LINGER_S = float(os.environ.get("LINGER_S", "0"))  # after the first
 WORKER = os.environ.get("TFRING_WORKER_ID", "alone")
 
 
@@ -83,6 +86,13 @@ def main() -> None:
             state.commit()
 
     result = train(state)
+    (FLAGS / f"done-{WORKER}").write_text(str(os.getpid()))
+    time.sleep(LINGER_S)
+    if TRAININGS == 2:
+        second = tfring.elastic.ObjectState(step=0, history=[], dies=Dies())
+        train(second)
+        assert second.step == STEPS
+        result = "trained twice"
     print(
         json.dumps(
             {
