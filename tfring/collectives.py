@@ -67,6 +67,7 @@ def allgather(tensors: Tensors, what: Collective) -> tuple[list[tf.Tensor], list
         The gathered tensors, and for each an int64 vector: how many rows each rank had.
     """
     if xla.is_tracing():
+        _require_fixed_membership("allgather")
         rows = [xla.gathered_rows(tensor, len(members_of(what.process_set))) for tensor in tensors]
 
         def gradient(what: Collective, grads: Tensors) -> list[tf.Tensor]:
@@ -127,8 +128,11 @@ def allgather_gradient(
 ) -> list[tf.Tensor]:
     """This rank's rows of the summed gradient."""
     total = _reduce_gradients(grads, _sum_of_gradients(what), ticket)
-    before = tf.less(tf.constant(members_of(what.process_set)), _current_rank())
-    place = tf.reduce_sum(tf.cast(before, tf.int32))
+    place = _current_rank()
+    # Among all ranks that is it, however many there are by the time that this runs.
+    if what.process_set != 0:
+        before = tf.less(tf.constant(members_of(what.process_set)), place)
+        place = tf.reduce_sum(tf.cast(before, tf.int32))
     return [
         _own_rows(grad, counts, place, shape)
         for grad, counts, shape in zip(total, rows, shapes, strict=True)
@@ -160,9 +164,25 @@ def _reduce_gradients(
 
 
 def _current_rank() -> tf.Tensor:
+    if xla.is_tracing():
+        _require_fixed_membership("the gradient of a broadcast or an allgather")
     if tf.executing_eagerly() or xla.is_tracing():
         return tf.constant(engine.rank(), tf.int32)
     return op_library.load().tfring_rank()
+
+
+def _require_fixed_membership(what: str) -> None:
+    """XLA has to know shapes and ranks when it compiles.
+
+    Raises:
+        NotImplementedError: The job is elastic: they change, and compiled functions stay.
+    """
+    if engine.config().elastic:
+        raise NotImplementedError(
+            f"{what} inside a function that XLA compiles: it would go on with the size and the "
+            "rank of now when the members of this elastic job change. Compile the model, or the "
+            "tf.function, with jit_compile=False."
+        )
 
 
 # ---- From lists to ops ---------------------------------------------------------------------

@@ -26,6 +26,7 @@ class _State:
     traced_alone = False  # see note_traced_alone
     recording: Recording | None = None  # the timeline
     rehearsing = False  # see rehearse
+    joined = False  # a generation of an elastic job
 
 
 def init(config: Config | None = None) -> None:
@@ -81,7 +82,12 @@ def join(config: Config) -> None:
     with _State.lock:
         native.check(native.load().tfr_shutdown())
         join_job(config.engine_options().encode())
-        _State.config, _State.pid = config, os.getpid()
+        _State.config, _State.pid, _State.joined = config, os.getpid(), True
+
+
+def has_joined() -> bool:
+    """Whether this process has been a member of an elastic job, however its engine is."""
+    return _State.joined
 
 
 @contextlib.contextmanager

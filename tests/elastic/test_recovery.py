@@ -100,6 +100,16 @@ def test_a_stopped_worker_is_found_by_its_silence(tmp_path: Path) -> None:
         finish(job)
 
 
+def test_one_hangs_while_the_others_recover(tmp_path: Path) -> None:
+    """No engine has a connection to it then: the driver has to miss its signs of life."""
+    with job_of(tmp_path, env={"TFRING_HEARTBEAT_TIMEOUT_S": "2"}) as job:
+        job.wait_step(10)
+        job.kill(1, signal.SIGSTOP)
+        job.kill(0)
+        job.wait_size(1)
+        finish(job)
+
+
 def test_an_error_of_its_own_ends_the_job(tmp_path: Path) -> None:
     with job_of(tmp_path, env={"FAIL_AT_STEP": "20", "FAIL_RANK": "1"}) as job:
         assert job.wait() == 1

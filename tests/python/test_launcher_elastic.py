@@ -12,6 +12,7 @@ from tfring.launcher.elastic.discovery import Discovery, parse_hosts
 from tfring.launcher.elastic.places import assign_ranks, places
 from tfring.launcher.elastic.restarts import Restarts
 from tfring.launcher.elastic.roster import Limits, Phase, Roster
+from tfring.launcher.elastic.silence import Silence
 from tfring.launcher.hosts import Host
 
 
@@ -169,3 +170,54 @@ def test_a_discovery_script_runs_again_and_may_fail(tmp_path: Path) -> None:
             discovery.poll()
             time.sleep(0.02)
     discovery.close()
+
+
+def test_who_is_done_is_a_member_no_more() -> None:
+    roster = roster_of(3)
+    newcomer = roster.start("here", 3, 0.0)
+    assert roster.done(0) == [newcomer]
+    assert roster.finishing
+    roster.ended(1, "was killed")
+    assert set(roster.next_generation().places) == {"w2"}
+    roster.done(2)
+    assert not roster.needs_generation()
+    assert roster.finishing
+
+
+def test_a_loss_after_the_last_is_done_needs_no_generation() -> None:
+    roster = roster_of(2)
+    roster.done(0)
+    roster.ended(1, "was killed")
+    assert not roster.needs_generation()
+
+
+def test_another_training_begins_when_all_are_done_with_the_first() -> None:
+    roster = roster_of(2)
+    assert roster.done(0) == []
+    roster.ready(0)
+    assert not roster.needs_generation()
+    assert roster.done(1) == []
+    roster.ready(1)
+    assert not roster.finishing
+    assert set(roster.next_generation().places) == {"w0", "w1"}
+
+
+def test_silence_counts_from_the_announcement_for_those_who_are_awaited() -> None:
+    roster, silence = roster_of(3), Silence(10.0)
+    assert silence.next_check(roster.awaited()) == float("inf")
+    roster.ended(0, "was killed")
+    roster.next_generation()
+    silence.announced(100.0)
+    silence.heard(1, 105.0)
+    assert roster.awaited() == [1, 2]
+    assert silence.silent(roster.awaited(), 109.0) == []
+    assert silence.next_check(roster.awaited()) == 110.0
+    assert silence.silent(roster.awaited(), 110.0) == [2]
+    roster.silent(2)
+    assert "w2 on here does not answer" in roster.next_generation().reason
+    roster.joined(1, 3)
+    assert roster.awaited() == []
+
+
+def test_silence_may_last_for_ever() -> None:
+    assert Silence(0.0).silent([1], 1e9) == []

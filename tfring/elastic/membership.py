@@ -1,14 +1,15 @@
 """What a worker and the driver of an elastic job tell each other.
 
     worker to driver   through a pipe to its host's agent, a line of JSON each:
-                       ready, failed, joined, saved
+                       ready, failed, joined, saved, done; alive, every few seconds
     driver to worker   through the job's store:
                        elastic/latest        number of the newest generation
                        elastic/generation/N  JSON: who is in it, or that the job stops
 
 So what a worker has said arrives even if it dies, and before the news of its death. A *watcher*
 thread waits for the next generation. It interrupts the engine of the one before, so
-that whatever the worker is doing ends and it can go on with the others.
+that whatever the worker is doing ends and it can go on with the others. It also says that the
+worker is alive: a member that hangs before it has joined is seen by the driver alone.
 """
 
 from __future__ import annotations
@@ -24,10 +25,12 @@ from typing import Any
 
 from tfring import native
 from tfring.config import Config
-from tfring.errors import RendezvousTimeoutError, TfringError
+from tfring.errors import RendezvousTimeoutError, TfringError, TransportError
 
-# The watcher looks up so often whether it should end.
+# The watcher looks up so often whether it should end, and says that it is alive.
 _WATCH_SLICE_S = 5.0
+# The driver takes a worker for lost that has been silent for so many times as long.
+_SIGNS_OF_LIFE = 4
 _CONNECT_S = 60.0
 
 
@@ -72,6 +75,9 @@ class Membership:
     def __init__(self, config: Config) -> None:
         self.worker = config.worker_id
         self._words = config.words
+        self._slice_s = _WATCH_SLICE_S
+        if config.heartbeat_timeout_s > 0:
+            self._slice_s = min(_WATCH_SLICE_S, config.heartbeat_timeout_s / _SIGNS_OF_LIFE)
         self._watched = _connect(config)
         self._changed = threading.Condition()
         self._newest: Generation | None = None
@@ -123,18 +129,24 @@ class Membership:
         try:
             number = max(1, int(self._watched.get("elastic/latest", timeout_s=_CONNECT_S)))
             while not self._closed:
+                self.tell("alive")
                 number = self._watch_for(number)
         except TfringError as error:
-            # Training goes on as long as it can; its end says what is missing.
-            with self._changed:
-                self._lost = error
-                self._changed.notify_all()
+            self._lose(error)
+        except OSError as error:
+            self._lose(TransportError(f"the agent of this host has gone: {error}"))
         self._watched.close()
+
+    def _lose(self, why: TfringError) -> None:
+        """Training goes on as long as it can; its end says what is missing."""
+        with self._changed:
+            self._lost = why
+            self._changed.notify_all()
 
     def _watch_for(self, number: int) -> int:
         """Waits a while for a generation; returns the number of the one to wait for next."""
         try:
-            data = self._watched.get(f"elastic/generation/{number}", timeout_s=_WATCH_SLICE_S)
+            data = self._watched.get(f"elastic/generation/{number}", timeout_s=self._slice_s)
         except RendezvousTimeoutError:
             # The driver deletes old ones; this one may have come and gone.
             return max(number, int(self._watched.get("elastic/latest", timeout_s=_CONNECT_S)))

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from tfring import engine
+from tfring import arrays, engine
 from tfring.config import Config
 from tfring.elastic.membership import Generation, Membership
 from tfring.elastic.recovery import Recovery, note
@@ -32,6 +32,8 @@ _PATIENCE_S = 5.0
 # A word to the driver must fit into a pipe at once.
 _LONGEST_MESSAGE = 1000
 _LOST_RANK = re.compile(r"lost rank (\d+)")
+_UNREACHABLE = re.compile(r"there is no connection to (.*); the job has")
+_RANK = re.compile(r"rank (\d+)")
 
 
 def run(function: Callable[..., Result]) -> Callable[..., Result]:
@@ -107,15 +109,19 @@ class _Loop:
 
     def run(self) -> Any:
         """The function's result."""
-        if self._place.generation > 0:
+        if self._place.generation > 0 and not engine.has_joined():
             self._rehearse()
         self._membership.tell("ready")
-        recovery = Recovery(0)
+        recovery = Recovery(self._place.generation)
         while True:
             generation = self._next(recovery)
             try:
                 self._join(generation, recovery)
-                return self._body()
+                result = self._body()
+                # Whoever has gone can't help those who lose another one in the last step.
+                arrays.barrier(name="elastic/finished")
+                self._membership.tell("done")
+                return result
             except Exception as error:
                 cause = self._change(error, generation.number)
                 if cause is None:
@@ -128,7 +134,7 @@ class _Loop:
             self._membership.tell(
                 "failed",
                 generation=generation.number,
-                lost=[int(rank) for rank in _LOST_RANK.findall(cause)],
+                lost=_lost_ranks(cause),
                 message=cause[:_LONGEST_MESSAGE],
             )
 
@@ -200,6 +206,15 @@ class _Loop:
         if _LEFT.search(str(error)) and self._membership.next(generation, _PATIENCE_S):
             return str(error)
         return None
+
+
+def _lost_ranks(cause: str) -> list[int]:
+    """Those that a message says this worker can't go on with."""
+    unreachable = _UNREACHABLE.search(cause)
+    ranks = _LOST_RANK.findall(cause)
+    if unreachable is not None:
+        ranks += _RANK.findall(unreachable[1])
+    return [int(rank) for rank in ranks]
 
 
 def _forget(error: Exception) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tfring import engine
+from tfring.errors import NotInitializedError
 
 
 class State(abc.ABC):
@@ -41,7 +42,11 @@ class State(abc.ABC):
 
         Raises:
             MembershipChangedError, PeerLostError: `tfring.elastic.run` knows what to do.
+            NotInitializedError: Likewise; this worker has done its first step by itself, to be
+                ready for others.
         """
+        if engine.rehearsing():
+            raise NotInitializedError("the rehearsal of a new worker ends")
         if engine.is_initialized() and engine.config().elastic:
             engine.check_health()
 

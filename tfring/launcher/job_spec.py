@@ -22,6 +22,7 @@ class JobSpec:
         remote_variables: More of them for workers on other hosts; `variables` win.
         network_interface: Interface of this machine for the store; "" to find it out.
         start_timeout_s: Seconds for all hosts to answer.
+        heartbeat_timeout_s: Seconds of silence after which a worker counts as lost; 0: never.
         grace_s: Seconds between SIGTERM and SIGKILL when workers are ended.
         end_with_stdin: End the job when standard input closes.
         verbose: Report each start and end.
@@ -36,6 +37,7 @@ class JobSpec:
     remote_variables: dict[str, str] = field(default_factory=dict)
     network_interface: str = ""
     start_timeout_s: float = 120.0
+    heartbeat_timeout_s: float = 10.0
     grace_s: float = 5.0
     end_with_stdin: bool = False
     verbose: bool = False

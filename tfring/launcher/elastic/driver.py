@@ -9,6 +9,7 @@ import time
 from tfring.launcher.elastic.announcements import Announcements
 from tfring.launcher.elastic.fleet import ElasticSpec, Fleet
 from tfring.launcher.elastic.roster import Phase, Worker
+from tfring.launcher.elastic.silence import Silence
 from tfring.launcher.host_link import HostLink, LocalLink
 from tfring.launcher.job_spec import JobSpec
 from tfring.launcher.messages import Kind, Message
@@ -48,6 +49,7 @@ class ElasticJob(Fleet):
     ) -> None:
         super().__init__(spec, elastic, output, signals)
         self._announcements: Announcements | None = None
+        self._silence = Silence(spec.heartbeat_timeout_s)
         self._stopping = False  # the workers have been told to save and to end
         self._all_ended = False
 
@@ -77,6 +79,7 @@ class ElasticJob(Fleet):
             return max(0.0, self._give_up - now)
         times = [when for when, _ in self._due.values()]
         times += [self._restarts.next_start(now), self._elastic.hosts.next_look()]
+        times.append(self._silence.next_check(self._roster.awaited()))
         earliest = min(times)
         return None if earliest == float("inf") else max(0.0, earliest - now)
 
@@ -90,7 +93,9 @@ class ElasticJob(Fleet):
             if now >= when and name in self._due:
                 del self._due[name]
                 what()
-        if not self._succeeded and not self._stopping:
+        for number in self._silence.silent(self._roster.awaited(), now):
+            self._suspect(self._roster.silent(number))
+        if not (self._succeeded or self._stopping or self._roster.finishing):
             self._fill_slots(now)
         self._consider(now)
         self._end_if_done()
@@ -107,7 +112,8 @@ class ElasticJob(Fleet):
             super()._obey(link, message)
 
     def _hear(self, number: int, word: dict[str, object]) -> None:
-        """A worker has said something."""
+        """A worker has said something; "alive" is no more than that."""
+        self._silence.heard(number, time.monotonic())
         kind = word.get("kind")
         if kind == "ready":
             self._roster.ready(number)
@@ -118,6 +124,9 @@ class ElasticJob(Fleet):
                 self._suspect(suspect)
         elif kind == "joined":
             self._joined(number, word)
+        elif kind == "done":
+            for useless in self._roster.done(number):
+                self._kill(useless)
         elif kind == "saved":
             self._output.say(f"w{number} has saved {word['path']}")
 
@@ -140,6 +149,7 @@ class ElasticJob(Fleet):
         worker = self._roster.workers.get(rank)
         if worker is None or self._status is not None:
             return
+        self._silence.ended(rank)
         how = how_it_ended(status)
         if self._spec.verbose or status != 0:
             self._output.say(f"{worker.id} on {worker.host} {how}")
@@ -192,7 +202,8 @@ class ElasticJob(Fleet):
         return not starting and not unanswered
 
     def _time_to_join(self) -> float:
-        starting = any(w.phase is Phase.STARTING for w in self._roster.workers.values())
+        expected = (Phase.STARTING, Phase.DONE)
+        starting = any(w.phase in expected for w in self._roster.workers.values())
         return _JOIN_TOGETHER_S if starting else 0.0
 
     def _announce(self) -> None:
@@ -208,6 +219,7 @@ class ElasticJob(Fleet):
             del self._due[name]
         assert self._announcements is not None
         self._announcements.generation(generation)
+        self._silence.announced(time.monotonic())
         if self._spec.verbose or generation.number > 1:
             size = len(generation.places)
             text = f"generation {generation.number}: {size} workers ({generation.reason})"

@@ -1,8 +1,8 @@
 """Who is there, and who is a member: the rules of an elastic job, without processes and clocks.
 
 A worker is *starting* until it says that it is ready; *ready* until a generation has it; then a
-*member*; *leaving* when there is no slot for it any more. A member that the others have lost is
-*excluded* from the next generation.
+*member*; *done* when its training has ended as it should; *leaving* when there is no slot for it
+any more. A member that the others have lost is *excluded* from the next generation.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ class Phase(enum.Enum):
     STARTING = "starting"
     READY = "ready"
     MEMBER = "a member"
+    DONE = "done"
     LEAVING = "leaving"
     EXCLUDED = "excluded"
 
@@ -105,10 +106,11 @@ class Roster:
         return worker
 
     def ready(self, number: int) -> None:
-        """A worker waits for a generation."""
+        """A worker waits for a generation; one that was done is at its next training."""
         worker = self.workers.get(number)
-        if worker is not None and worker.phase is Phase.STARTING:
+        if worker is not None and worker.phase in (Phase.STARTING, Phase.DONE):
             worker.phase = Phase.READY
+            self._settle()
 
     def joined(self, number: int, generation: int) -> None:
         """A worker has joined a generation, and has the state of the others."""
@@ -136,33 +138,57 @@ class Roster:
             and worker is not reporter
         ]
         for worker in suspects:
-            worker.lost = True
-            self._need(f"{worker.id} on {worker.host} does not answer the others")
+            self.silent(worker.number)
         return suspects
+
+    def silent(self, number: int) -> Worker:
+        """A member does not answer, and can't be waited for."""
+        worker = self.workers[number]
+        worker.lost = True
+        self._need(f"{worker.id} on {worker.host} does not answer")
+        return worker
 
     def ended(self, number: int, how: str) -> Worker:
         """A worker's process has ended."""
         worker = self.workers.pop(number)
         if worker.phase is Phase.MEMBER:
             self._need(f"{worker.id} on {worker.host} {how}")
+        self._settle()
         return worker
 
-    def finished(self, number: int) -> list[Worker]:
-        """A worker has ended as it should, and so will those that have come as far.
+    def done(self, number: int) -> list[Worker]:
+        """A worker's training has ended as it should, and so will that of the others.
 
         Returns:
             Workers that are of no use any more: they have no state yet.
         """
-        worker = self.workers.pop(number)
-        if worker.phase is not Phase.MEMBER:
+        worker = self.workers.get(number)
+        if worker is None or worker.phase is not Phase.MEMBER:
             return []
+        worker.phase = Phase.DONE
         self.finishing = True
         useless = [w for w in self.workers.values() if w.joined == 0]
         for other in useless:
             other.phase = Phase.LEAVING
         if any(member.joined < self.generation for member in self.members()):
-            self._need(f"{worker.id} has ended before the others had joined it")
+            self._need(f"{worker.id} was done before the others had joined it")
+        self._settle()
         return useless
+
+    def finished(self, number: int) -> list[Worker]:
+        """A worker's process has ended as it should; the same as of `done`."""
+        useless = self.done(number)
+        del self.workers[number]
+        self._settle()
+        return useless
+
+    def _settle(self) -> None:
+        """Once nobody is at a training that ends, there may be another."""
+        if not self.finishing or self.members():
+            return
+        self.reasons = []
+        phases = {worker.phase for worker in self.workers.values()}
+        self.finishing = Phase.READY not in phases and Phase.DONE in phases
 
     def drain(self, number: int, why: str) -> None:
         """A member's slot is gone: the next generation goes on without it."""
@@ -185,6 +211,10 @@ class Roster:
     def members(self) -> list[Worker]:
         """Those of the generation of the moment that can go on."""
         return [w for w in self.workers.values() if w.phase is Phase.MEMBER and not w.lost]
+
+    def awaited(self) -> list[int]:
+        """Members that have not joined the generation of the moment."""
+        return [w.number for w in self.members() if w.joined < self.generation]
 
     def newcomers(self) -> list[Worker]:
         """Those that wait for a place, as far as there is one."""
