@@ -91,25 +91,21 @@ def test_saving_by_batches(warm_ranks, tmp_path: Path) -> None:
 
 
 def save_where_it_fails(directory: str, kind: str) -> tuple[str, str]:
-    import resource
-    import signal
+    from contextlib import nullcontext
 
     import tfring
+    from harness.full_disk import full_disk
 
     path = os.path.join(directory, "model.keras")
     if kind == "no directory":
         Path(directory, "file").write_text("")
         path = os.path.join(directory, "file", "model.keras")
-    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
-    if kind == "full disk" and tfring.rank() == 0:
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, limit[1]))
+    full = kind == "full disk" and tfring.rank() == 0
     try:
-        train(path, {}, epochs=1)
+        with full_disk(4096) if full else nullcontext():
+            train(path, {}, epochs=1)
     except Exception as error:
         return type(error).__name__, str(error)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
     return "no error", ""
 
 

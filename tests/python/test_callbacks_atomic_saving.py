@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import resource
-import signal
-from collections.abc import Iterator
 from pathlib import Path
 
 import keras
 import numpy as np
 import pytest
 
+from harness.full_disk import full_disk
 from tfring.callbacks.atomic_saving import AtomicSaving
 
 
@@ -18,17 +16,6 @@ def model_of(value: float, units: int = 2) -> keras.Model:
     model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(units)])
     model.set_weights([np.full(weight.shape, value) for weight in model.get_weights()])
     return model
-
-
-@pytest.fixture
-def small_files() -> Iterator[None]:
-    """No file may grow beyond 64 KiB: writing fails as on a full disk."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (64 * 1024, before[1]))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    signal.signal(signal.SIGXFSZ, handler)
 
 
 def test_saves_and_replaces(tmp_path: Path) -> None:
@@ -51,7 +38,7 @@ def test_everything_else_is_the_models_own() -> None:
 
 
 @pytest.mark.parametrize("suffix", [".keras", ".weights.h5"])
-def test_a_full_disk_leaves_the_old_file(tmp_path: Path, small_files: None, suffix: str) -> None:
+def test_a_full_disk_leaves_the_old_file(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"model{suffix}"
 
     def save(model: keras.Model) -> None:
@@ -60,7 +47,8 @@ def test_a_full_disk_leaves_the_old_file(tmp_path: Path, small_files: None, suff
 
     save(model_of(1.0))
     content = path.read_bytes()
-    with pytest.raises(Exception):  # noqa: B017 (OSError, or what h5py makes of it)
+    # OSError, or what h5py makes of it.
+    with pytest.raises(Exception), full_disk(64 * 1024):  # noqa: B017
         save(model_of(2.0, units=50_000))
     assert path.read_bytes() == content
     assert list(tmp_path.iterdir()) == [path]

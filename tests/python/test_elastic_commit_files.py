@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import resource
-import signal
 import threading
 from pathlib import Path
 from typing import Any
@@ -13,6 +11,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from harness.full_disk import full_disk
 from tfring.elastic.commit_files import (
     Commit,
     DamagedCommitError,
@@ -143,15 +142,8 @@ def test_a_directory_that_can_not_be_made(tmp_path: Path) -> None:
 def test_a_disk_that_is_full(tmp_path: Path) -> None:
     write_commit(tmp_path, commit(1))
     big = Commit(2, {}, [np.zeros(2**20, np.uint8)])
-    # A limit of file sizes stands for it: the system refuses to write on.
-    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (2**16, limits[1]))
-    try:
+    with full_disk(2**16):
         messages = failures(tmp_path, big)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-        signal.signal(signal.SIGXFSZ, ignored)
     assert "OSError" in messages[0]
     assert files(tmp_path) == ["commit-000000000001.tfring"]
 
