@@ -125,6 +125,11 @@ class Config:
         _whole(0),
         "Descriptor for what a worker tells the driver of an elastic job. The launcher sets it.",
     )
+    lifeline: int | None = _option(
+        None,
+        _whole(0),
+        "Descriptor that is closed as soon as the process dies. The launcher sets it.",
+    )
     listen_address: str = _option(
         "", _text, "IP address to listen on; default: the one that reaches the store."
     )

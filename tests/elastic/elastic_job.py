@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from elastic.ledger import Event, of_kind, read_events
+from elastic.ledger import Event, check_each_sample_once, of_kind, read_events
 from harness.launched import PYTHON, Launched
 
 SCRIPT = Path(__file__).with_name("train_digits.py")
@@ -99,6 +99,29 @@ class ElasticJob(Launched):
         """The exit status; `output` and `errors` have the rest."""
         self.output, self.errors = self.process.communicate(timeout=LIMIT_S)
         return self.process.returncode
+
+    def finish(
+        self, epochs: int, *, samples: int = DIGITS, accuracy: float = 0.9, undone: bool = False
+    ) -> list[Event]:
+        """Waits for the end of the job, and checks all that must be true of any.
+
+        Args:
+            epochs: How many it trains.
+            samples: Of an epoch.
+            accuracy: What every worker has reached at least.
+            undone: Completed steps may be undone by a change of membership.
+
+        Returns:
+            The events.
+        """
+        assert self.wait() == 0, self.output + self.errors
+        events = self.events()
+        check_each_sample_once(events, samples, epochs, undone=undone)
+        done = of_kind(events, "done")
+        assert len({event["digest"] for event in done}) == 1
+        assert all(event["accuracy"] > accuracy for event in done), done
+        self.check_nothing_left()
+        return events
 
     def kill(self, rank: int, number: int = signal.SIGKILL) -> float:
         """Sends a signal to the process of that rank; when, on the clock of events."""

@@ -15,10 +15,12 @@ import json
 import os
 import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import keras
+import moments
 import numpy as np
 import tensorflow as tf
 
@@ -57,6 +59,7 @@ class Bookkeeping(keras.Model):
     """Writes down the samples that each step begins with: data are ((image, index), label)."""
 
     events: Events
+    state: Callable[[], Any]
     traces = 0
 
     def train_step(self, data: Any) -> Any:
@@ -67,19 +70,27 @@ class Bookkeeping(keras.Model):
             if engine.rehearsing():
                 return  # alone, for nobody
             self.events.write("attempt", step=int(step), indices=indices.numpy().tolist())
+            if step == 0:
+                moments.die_while("first step")
 
-        tf.py_function(begin, [indices, self.optimizer.iterations], [])
+        tf.py_function(begin, [indices, self.state().completed_steps_variable], [])
         return super().train_step((images, labels))
+
+    def test_step(self, data: Any) -> Any:
+        (images, _), labels = data
+        return super().test_step((images, labels))
 
     def compute_loss(self, x: Any = None, y: Any = None, *args: Any, **kwargs: Any) -> Any:
         loss = super().compute_loss(x, y, *args, **kwargs)
+        if not kwargs.get("training", True):
+            return loss
         samples = tf.shape(y)[0]
 
         def note(value: Any, count: Any, step: Any) -> None:
             if not engine.rehearsing():
                 self.events.write("loss", step=int(step), loss=float(value), samples=int(count))
 
-        tf.py_function(note, [loss, samples, self.optimizer.iterations], [])
+        tf.py_function(note, [loss, samples, self.state().completed_steps_variable], [])
         return loss
 
 
@@ -91,7 +102,7 @@ class WriteSteps(keras.callbacks.Callback):  # type: ignore[misc]
         self._events, self._state, self._step_s = events, state, step_s
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        step = int(self.model.optimizer.iterations)
+        step = self._state.completed_steps
         self._events.write(
             "step", step=step, epoch=int(self._state.epoch), batch=batch, traces=self.model.traces
         )
@@ -120,6 +131,10 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--global-batch-size", type=int, default=64)
     parser.add_argument("--step-s", type=float, default=0.0, help="pause after each step")
     parser.add_argument("--dtype", default="float32", help="float64 hardly rounds")
+    parser.add_argument("--mixed-precision", action="store_true")
+    parser.add_argument("--accumulate", type=int, help="steps an update of the weights")
+    parser.add_argument("--validate", action="store_true", help="after each epoch")
+    parser.add_argument("--logs", type=Path, help="directory for TensorBoard and checkpoints")
     return parser.parse_args()
 
 
@@ -130,43 +145,60 @@ def main() -> None:
         os.kill(os.getpid(), signal.SIGKILL)  # as a replacement
     tfring.set_seed(1)
     keras.config.set_floatx(args.dtype)
+    if args.mixed_precision:
+        keras.mixed_precision.set_global_policy("mixed_float16")
     events = Events(Path(os.environ["EVENTS"]))
     digits = tfring.data.load_images("digits")
     images, labels = _arrays(digits.train)
     model = classifier(digits.image_shape, len(digits.class_names))
     model.events = events
     model.compile(
-        tfring.DistributedOptimizer(keras.optimizers.Adam(2e-3)),
+        tfring.DistributedOptimizer(
+            keras.optimizers.Adam(2e-3, gradient_accumulation_steps=args.accumulate)
+        ),
         keras.losses.SparseCategoricalCrossentropy(from_logits=True),
         metrics=["accuracy"],
     )
     sampler = tfring.elastic.Sampler(len(images), global_batch_size=args.global_batch_size, seed=1)
     state = tfring.elastic.KerasState(model, sampler=sampler, epoch=0, batch=0)
+    model.state = lambda: state
+    images_to_check, labels_to_check = _arrays(digits.validation)
+    validation = ((images_to_check, np.arange(len(images_to_check))), labels_to_check)
+    callbacks = [
+        WriteSteps(events, state, args.step_s),
+        moments.DieInCallbacks(),
+        tfring.callbacks.BroadcastInitialVariables(),
+        tfring.callbacks.AverageMetrics(),
+        tfring.callbacks.CommitState(state, batches_per_commit=5),
+    ]
+    if args.logs is not None:
+        checkpoints = args.logs / "epoch-{epoch:03}.keras"
+        callbacks += [
+            tfring.callbacks.TensorBoard(args.logs / "board"),
+            tfring.callbacks.ModelCheckpoint(checkpoints),
+        ]
+    moments.die_while_committing()
     events.write("start")
 
     @tfring.elastic.run
     def train(state: Any) -> None:
         events.write("enter", epoch=int(state.epoch), batch=int(state.batch))
+        moments.broadcast()
         model.fit(
             sampler.dataset(((images, np.arange(len(images))), labels)),
             epochs=args.epochs,
             initial_epoch=state.epoch,
+            validation_data=validation if args.validate else None,
             verbose=0,
-            callbacks=[
-                WriteSteps(events, state, args.step_s),
-                tfring.callbacks.BroadcastInitialVariables(),
-                tfring.callbacks.AverageMetrics(),
-                tfring.callbacks.CommitState(state, batches_per_commit=5),
-            ],
+            callbacks=callbacks,
         )
 
     train(state)
-    test_images, test_labels = _arrays(digits.validation)
-    predicted = np.argmax(model.predict(test_images, verbose=0), axis=-1)
+    predicted = np.argmax(model.predict(images_to_check, verbose=0), axis=-1)
     digest = hashlib.sha256()
     for weight in model.get_weights():
         digest.update(np.ascontiguousarray(weight).tobytes())
-    accuracy = float(np.mean(predicted == test_labels))
+    accuracy = float(np.mean(predicted == labels_to_check))
     events.write("done", accuracy=accuracy, digest=digest.hexdigest())
 
 

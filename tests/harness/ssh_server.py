@@ -1,4 +1,4 @@
-"""A real sshd on 127.0.0.1, with keys and configuration of its own in a directory."""
+"""A real sshd, with keys and configuration of its own in a directory."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ import os
 import shutil
 import socket
 import subprocess
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from harness.launched import wait_until
 
+_CONNECT = "import socket, sys; socket.create_connection((sys.argv[1], int(sys.argv[2])), 1)"
 _SSHD = shutil.which("sshd", path="/usr/sbin:/usr/local/sbin:" + os.defpath)
 
 
@@ -20,9 +23,16 @@ class SshServer:
 
     Args:
         directory: For its files; nobody else may write there.
+        names: What clients call this host; the first is the address that it listens on.
+        inside: What runs a command on another host: a network namespace.
     """
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        names: Sequence[str] = ("127.0.0.1", "localhost"),
+        inside: Sequence[str] = (),
+    ) -> None:
         if _SSHD is None or shutil.which("ssh") is None:
             pytest.skip("needs sshd and ssh (Debian: apt-get install openssh-server)")
         self._directory = directory
@@ -30,12 +40,13 @@ class SshServer:
         host_key = self._key("host_key")
         shutil.copy(f"{self.key}.pub", directory / "authorized_keys")
         (directory / "home").mkdir()
+        self._address, self._inside = names[0], list(inside)
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = int(probe.getsockname()[1])
         config = directory / "sshd_config"
         config.write_text(
-            f"ListenAddress 127.0.0.1:{self.port}\n"
+            f"ListenAddress {self._address}:{self.port}\n"
             f"HostKey {host_key}\n"
             f"AuthorizedKeysFile {directory / 'authorized_keys'}\n"
             f"PidFile {directory / 'pid'}\n"
@@ -47,13 +58,13 @@ class SshServer:
             Path("/run/sshd").mkdir(exist_ok=True)  # sshd insists, for its privileges
         self._log = directory / "log"
         self.process = subprocess.Popen(
-            [_SSHD, "-D", "-e", "-f", str(config)],
+            [*self._inside, _SSHD, "-D", "-e", "-f", str(config)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=self._log.open("wb"),
         )
         wait_until(self._listens, "sshd listening")
-        self._make_client()
+        self._make_client(names)
 
     @property
     def options(self) -> list[str]:
@@ -77,16 +88,14 @@ class SshServer:
 
     def _listens(self) -> bool:
         assert self.process.poll() is None, self._log.read_text()
-        with socket.socket() as probe:
-            return probe.connect_ex(("127.0.0.1", self.port)) == 0
+        command = [*self._inside, sys.executable, "-c", _CONNECT, self._address, str(self.port)]
+        return subprocess.run(command, stderr=subprocess.DEVNULL, check=False).returncode == 0
 
-    def _make_client(self) -> None:
+    def _make_client(self, names: Sequence[str]) -> None:
         """OpenSSH takes its home from the system's user table, so a wrapper names the files."""
         known = self._directory / "known_hosts"
         host_key = " ".join((self._directory / "host_key.pub").read_text().split()[:2])
-        known.write_text(
-            "".join(f"[{host}]:{self.port} {host_key}\n" for host in ("127.0.0.1", "localhost"))
-        )
+        known.write_text("".join(f"[{name}]:{self.port} {host_key}\n" for name in names))
         config = self._directory / "ssh_config"
         config.write_text(f"UserKnownHostsFile {known}\nGlobalKnownHostsFile /dev/null\n")
         (self._directory / "bin").mkdir()

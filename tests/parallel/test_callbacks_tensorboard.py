@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
+
+from harness.scalars import scalars
 
 EPOCHS, STEPS = 3, 6
 
@@ -45,23 +46,6 @@ def train(directory: str, update_freq: Any, at_once: int) -> dict[str, list[floa
         callbacks=callbacks,
         verbose=0,
     ).history
-
-
-def scalars(directory: Path) -> dict[str, list[tuple[int, float]]]:
-    """(step, value) by tag."""
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-    from tensorboard.util import tensor_util
-
-    events = EventAccumulator(str(directory), size_guidance={"tensors": 0})
-    events.Reload()
-    tags = {}
-    for tag in events.Tags()["tensors"]:
-        if tag != "keras":  # the model's graph
-            tags[tag] = [
-                (e.step, float(tensor_util.make_ndarray(e.tensor_proto)))
-                for e in events.Tensors(tag)
-            ]
-    return tags
 
 
 @pytest.mark.parametrize(("update_freq", "at_once"), [("epoch", 1), (4, 1), (4, 3)])

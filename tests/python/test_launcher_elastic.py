@@ -80,6 +80,26 @@ def test_whom_the_others_have_lost_is_excluded() -> None:
     assert not roster.needs_generation()
 
 
+def test_a_member_that_dies_is_missed_before_it_has_ended() -> None:
+    roster = roster_of(3)
+    assert roster.dying(1) is roster.workers[1]
+    assert roster.dying(1) is None
+    generation = roster.next_generation()
+    assert generation.reason == "w1 on here has died"
+    assert set(generation.places) == {"w0", "w2"}
+    roster.ended(1, "was ended by signal 9 (SIGKILL)")
+    assert not roster.needs_generation()
+
+
+def test_an_end_of_its_own_making_has_to_be_judged_first() -> None:
+    roster = roster_of(2)
+    roster.raised(1)
+    assert roster.dying(1) is None
+    assert not roster.needs_generation()
+    newcomer = roster.start("here", 2, 0.0)
+    assert roster.dying(newcomer.number) is None
+
+
 def test_reports_of_earlier_generations_are_void() -> None:
     roster = roster_of(2)
     roster.ended(0, "was killed")

@@ -1,7 +1,7 @@
 """What a worker and the driver of an elastic job tell each other.
 
     worker to driver   through a pipe to its host's agent, a line of JSON each:
-                       ready, failed, joined, saved, done; alive, every few seconds
+                       ready, failed, joined, saved, done, raised; alive, every few seconds
     driver to worker   through the job's store:
                        elastic/latest        number of the newest generation
                        elastic/generation/N  JSON: who is in it, or that the job stops
@@ -14,6 +14,7 @@ worker is alive: a member that hangs before it has joined is seen by the driver 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import select
@@ -25,6 +26,7 @@ from typing import Any
 
 from tfring import native
 from tfring.config import Config
+from tfring.elastic import lifeline
 from tfring.errors import RendezvousTimeoutError, TfringError, TransportError
 
 # The watcher looks up so often whether it should end, and says that it is alive.
@@ -79,6 +81,8 @@ class Membership:
         if config.heartbeat_timeout_s > 0:
             self._slice_s = min(_WATCH_SLICE_S, config.heartbeat_timeout_s / _SIGNS_OF_LIFE)
         self._watched = _connect(config)
+        if config.lifeline is not None:
+            lifeline.hold(config.lifeline)
         self._changed = threading.Condition()
         self._newest: Generation | None = None
         self._lost: TfringError | None = None  # why there is no driver any more
@@ -93,6 +97,11 @@ class Membership:
             raise ValueError(f"a word of {len(line)} bytes, at most {select.PIPE_BUF} expected")
         if self._words is not None:
             os.write(self._words, line)
+
+    def tell_last(self, kind: str) -> None:
+        """Sends the driver a word, if there is still somebody to send it."""
+        with contextlib.suppress(OSError):
+            self.tell(kind)
 
     def newest(self) -> Generation | None:
         """The newest generation that has been announced."""

@@ -83,6 +83,9 @@ def run(function: Callable[..., Result]) -> Callable[..., Result]:
             membership = Membership(engine.config())
             try:
                 result = _Loop(state, body, membership).run()
+            except BaseException:
+                membership.tell_last("raised")
+                raise
             finally:
                 membership.close()
         state.finished()

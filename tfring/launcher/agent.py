@@ -169,6 +169,17 @@ class Agent:
         else:
             self._selector.unregister(descriptor)
             self._open[rank].discard(descriptor)
+            if kind is Kind.DYING:
+                self._say_dying(rank)
+
+    def _say_dying(self, rank: int) -> None:
+        """Says so after the last words, which may be why."""
+        for descriptor, kind in self._workers[rank].outputs.items():
+            if kind is Kind.WORD and descriptor in self._open[rank]:
+                os.set_blocking(descriptor, False)
+                self._drain(descriptor, rank, kind)
+                os.set_blocking(descriptor, True)
+        self._send(Kind.DYING, rank)
 
     def _notice_exits(self) -> None:
         ended = []

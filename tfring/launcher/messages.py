@@ -8,6 +8,7 @@ printed before it is noise.
     START   workers to start (JSON)          HELLO     the agent is there
     STOP    end all workers: grace_s (JSON)  STARTED   a worker runs: its pid (JSON)
     KILL    end one worker, at once          WORD      what it tells the driver (JSON)
+                                             DYING     it is about to have exited
                                              FAILED    it could not be started (JSON)
                                              STDOUT, STDERR   bytes that it wrote
                                              EXITED    its exit status (JSON), at once
@@ -39,6 +40,7 @@ class Kind(enum.Enum):
     HELLO = b"h"
     STARTED = b"r"
     WORD = b"w"
+    DYING = b"y"
     FAILED = b"f"
     STDOUT = b"o"
     STDERR = b"e"

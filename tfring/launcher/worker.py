@@ -40,7 +40,8 @@ class Worker:
     """A running worker.
 
     Besides its output there is a pipe for words to the driver of an elastic job. A line of at
-    most PIPE_BUF bytes arrives whole, and before the news of the worker's end.
+    most PIPE_BUF bytes arrives whole, and before the news of the worker's end. The end of
+    another pipe is the first sign of that (tfring/elastic/lifeline.py).
 
     Args:
         spec: What to run.
@@ -62,40 +63,48 @@ class Worker:
                 os.kill(os.getpid(), signal.SIGKILL)
 
         self._words, words = os.pipe()
+        self._life, life = os.pipe()
+        variables = {**environment, "TFRING_WORDS": str(words), "TFRING_LIFELINE": str(life)}
         try:
-            self._process = self._started(spec, environment, words, die_with_agent)
+            self._process = self._started(spec, variables, (words, life), die_with_agent)
         except BaseException:
             os.close(self._words)
+            os.close(self._life)
             raise
         finally:
             os.close(words)
+            os.close(life)
         self.pid = self._process.pid
 
     @staticmethod
     def _started(
-        spec: WorkerSpec, environment: dict[str, str], words: int, prepare: Callable[[], None]
+        spec: WorkerSpec,
+        environment: dict[str, str],
+        inherited: tuple[int, ...],
+        prepare: Callable[[], None],
     ) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
             spec.command,
-            env={**environment, "TFRING_WORDS": str(words)},
+            env=environment,
             cwd=spec.directory,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,
-            pass_fds=(words,),
+            pass_fds=inherited,
             # Safe: the agent has one thread.
             preexec_fn=prepare,
         )
 
     @property
     def outputs(self) -> dict[int, Kind]:
-        """Descriptors of standard output, standard error and words, and what comes from them."""
+        """Descriptors of its pipes, and what comes from them; with DYING nothing but the end."""
         assert self._process.stdout is not None and self._process.stderr is not None
         return {
             self._process.stdout.fileno(): Kind.STDOUT,
             self._process.stderr.fileno(): Kind.STDERR,
             self._words: Kind.WORD,
+            self._life: Kind.DYING,
         }
 
     def poll(self) -> int | None:
@@ -115,6 +124,7 @@ class Worker:
         self.signal(signal.SIGKILL)
         self._process.wait(timeout=10)
         os.close(self._words)
+        os.close(self._life)
         for stream in (self._process.stdout, self._process.stderr):
             if stream is not None:
                 stream.close()

@@ -106,6 +106,9 @@ class ElasticJob(Fleet):
     def _obey(self, link: HostLink, message: Message) -> None:
         if message.kind is Kind.WORD:
             self._hear(message.rank, json.loads(message.payload))
+        elif message.kind is Kind.DYING:
+            if (dying := self._roster.dying(message.rank)) is not None:
+                self._suspect(dying)
         elif message.kind is Kind.HELLO:
             self._due.pop(f"answer {link.host.name}", None)
         else:
@@ -127,6 +130,8 @@ class ElasticJob(Fleet):
         elif kind == "done":
             for useless in self._roster.done(number):
                 self._kill(useless)
+        elif kind == "raised":
+            self._roster.raised(number)
         elif kind == "saved":
             self._output.say(f"w{number} has saved {word['path']}")
 

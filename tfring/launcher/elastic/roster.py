@@ -35,6 +35,7 @@ class Worker:
         started: When, on the driver's clock.
         phase: See `Phase`.
         lost: Others have lost it, or its host; it is going to be killed.
+        raised: It has said that it ends by itself.
         joined: The latest generation that it has joined; 0: none, it has no state yet.
     """
 
@@ -44,6 +45,7 @@ class Worker:
     started: float
     phase: Phase = Phase.STARTING
     lost: bool = False
+    raised: bool = False
     joined: int = 0
 
     @property
@@ -143,10 +145,20 @@ class Roster:
 
     def silent(self, number: int) -> Worker:
         """A member does not answer, and can't be waited for."""
-        worker = self.workers[number]
-        worker.lost = True
-        self._need(f"{worker.id} on {worker.host} does not answer")
-        return worker
+        return self._lose(self.workers[number], "does not answer")
+
+    def raised(self, number: int) -> None:
+        """A worker ends by itself; its exit status will say whether it should."""
+        worker = self.workers.get(number)
+        if worker is not None:
+            worker.raised = True
+
+    def dying(self, number: int) -> Worker | None:
+        """A worker's process is about to have ended; the worker if that costs a member."""
+        worker = self.workers.get(number)
+        if worker is None or worker.phase is not Phase.MEMBER or worker.lost or worker.raised:
+            return None
+        return self._lose(worker, "has died")
 
     def ended(self, number: int, how: str) -> Worker:
         """A worker's process has ended."""
@@ -154,6 +166,11 @@ class Roster:
         if worker.phase is Phase.MEMBER:
             self._need(f"{worker.id} on {worker.host} {how}")
         self._settle()
+        return worker
+
+    def _lose(self, worker: Worker, why: str) -> Worker:
+        worker.lost = True
+        self._need(f"{worker.id} on {worker.host} {why}")
         return worker
 
     def done(self, number: int) -> list[Worker]:
