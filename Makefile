@@ -145,8 +145,8 @@ soak: $(VENV)/.dev $(VENV)/.native  ## Kill and add workers at random for SOAK_M
 test-parallel: $(VENV)/.dev $(VENV)/.native  ## Tests on several processes (RANKS=2)
 	$(call PYTEST,parallel-$(RANKS)) tests/parallel --ranks $(RANKS)
 
-# They need a fifth of it.
-NETWORK_TESTS_LIMIT_S := 170
+# They need a third of it.
+NETWORK_TESTS_LIMIT_S := 300
 
 .PHONY: test-network
 test-network: $(VENV)/.dev $(VENV)/.native  ## Tests on several hosts, which are network namespaces (needs root)

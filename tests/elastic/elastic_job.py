@@ -25,6 +25,7 @@ class ElasticJob(Launched):
         program: What the workers run.
         script: Its arguments.
         env: Variables for all.
+        inside: What runs a command on another host: a network namespace.
     """
 
     def __init__(
@@ -34,6 +35,7 @@ class ElasticJob(Launched):
         program: Path = SCRIPT,
         script: tuple[str, ...] = (),
         env: dict[str, str] | None = None,
+        inside: Sequence[str] = (),
     ) -> None:
         self.directory = directory
         directory.mkdir(parents=True, exist_ok=True)
@@ -41,6 +43,7 @@ class ElasticJob(Launched):
             *("-x", "EVENTS", "--verbose", *launcher),
             *(PYTHON, str(program), *script),
             env={"EVENTS": str(directory), **(env or {})},
+            inside=inside,
         )
 
     def events(self) -> list[Event]:

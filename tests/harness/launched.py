@@ -66,6 +66,7 @@ class Launched:
         up: Workers create `UP.anything` when they are ready; $UP is theirs to use.
         env: Variables for the launcher.
         program: What to start instead of tfringrun; its arguments follow.
+        inside: What runs a command on another host: a network namespace.
         ignored: SIGINT, SIGHUP: signals that it inherits as ignored.
     """
 
@@ -75,6 +76,7 @@ class Launched:
         up: Path | None = None,
         env: dict[str, str] | None = None,
         program: str | None = None,
+        inside: Sequence[str] = (),
         ignored: Collection[int] = (),
     ) -> None:
         self._token = f"token-{uuid.uuid4()}"
@@ -82,7 +84,7 @@ class Launched:
         marks = {"TEST_TOKEN": self._token, "UP": str(up)}
         forwarded = [word for name in marks for word in ("-x", name)]
         self.process = subprocess.Popen(
-            [program, *arguments] if program else [TFRINGRUN, *forwarded, *arguments],
+            [program, *arguments] if program else [*inside, TFRINGRUN, *forwarded, *arguments],
             env={**os.environ, **marks, **(env or {})},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

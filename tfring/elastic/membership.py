@@ -34,6 +34,8 @@ _WATCH_SLICE_S = 5.0
 # The driver takes a worker for lost that has been silent for so many times as long.
 _SIGNS_OF_LIFE = 4
 _CONNECT_S = 60.0
+# A driver that can't be reached is given up after so many times `heartbeat_timeout_s`.
+_HEARTBEATS = 6
 
 
 @dataclass(frozen=True)
@@ -77,10 +79,12 @@ class Membership:
     def __init__(self, config: Config) -> None:
         self.worker = config.worker_id
         self._words = config.words
-        self._slice_s = _WATCH_SLICE_S
+        self._slice_s, self._connect_s = _WATCH_SLICE_S, _CONNECT_S
         if config.heartbeat_timeout_s > 0:
             self._slice_s = min(_WATCH_SLICE_S, config.heartbeat_timeout_s / _SIGNS_OF_LIFE)
-        self._watched = _connect(config)
+            self._connect_s = min(_CONNECT_S, _HEARTBEATS * config.heartbeat_timeout_s)
+        self._config = config
+        self._watched = _connect(config, self._connect_s)
         if config.lifeline is not None:
             lifeline.hold(config.lifeline)
         self._changed = threading.Condition()
@@ -136,10 +140,15 @@ class Membership:
 
     def _watch(self) -> None:
         try:
-            number = max(1, int(self._watched.get("elastic/latest", timeout_s=_CONNECT_S)))
+            number = max(1, self._latest())
             while not self._closed:
                 self.tell("alive")
-                number = self._watch_for(number)
+                try:
+                    number = self._watch_for(number)
+                except RendezvousTimeoutError:
+                    # The network may be down for a while.
+                    self._watched.close()
+                    self._watched = _connect(self._config, self._connect_s)
         except TfringError as error:
             self._lose(error)
         except OSError as error:
@@ -152,13 +161,16 @@ class Membership:
             self._lost = why
             self._changed.notify_all()
 
+    def _latest(self) -> int:
+        return int(self._watched.get("elastic/latest", timeout_s=self._connect_s))
+
     def _watch_for(self, number: int) -> int:
         """Waits a while for a generation; returns the number of the one to wait for next."""
         try:
             data = self._watched.get(f"elastic/generation/{number}", timeout_s=self._slice_s)
         except RendezvousTimeoutError:
             # The driver deletes old ones; this one may have come and gone.
-            return max(number, int(self._watched.get("elastic/latest", timeout_s=_CONNECT_S)))
+            return max(number, self._latest())
         generation = Generation.from_json(data)
         with self._changed:
             self._newest = generation
@@ -167,8 +179,8 @@ class Membership:
         return number + 1
 
 
-def _connect(config: Config) -> native.StoreClient:
+def _connect(config: Config, timeout_s: float) -> native.StoreClient:
     host, _, port = config.store.rpartition(":")
     return native.StoreClient(
-        host.strip("[]"), int(port), secret=config.secret, timeout_s=_CONNECT_S
+        host.strip("[]"), int(port), secret=config.secret, timeout_s=timeout_s
     )

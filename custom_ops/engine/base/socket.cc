@@ -7,7 +7,9 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstddef>
 #include <cstring>
 #include <memory>
@@ -213,6 +215,19 @@ Result<Fd> Accept(int listener) {
     default:
       return Fd();  // he has gone again, or nobody is there
   }
+}
+
+void SetKeepAlive(int fd, std::chrono::seconds time) {
+  constexpr int kProbes = 3;
+  const int one = 1;
+  const int interval = std::max(1, static_cast<int>(time.count()) / (kProbes + 1));
+  const auto limit = static_cast<unsigned>(std::chrono::milliseconds(time).count());
+  setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
+  setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &interval, sizeof(interval));
+  setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof(interval));
+  setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &kProbes, sizeof(kProbes));
+  // The same for what has been sent and not been acknowledged.
+  setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &limit, sizeof(limit));
 }
 
 void SetNoDelay(int fd) {

@@ -1,6 +1,7 @@
 // Stream sockets, TCP and abstract unix: all non-blocking and close-on-exec.
 #pragma once
 
+#include <chrono>
 #include <string>
 
 #include "base/deadline.h"
@@ -42,6 +43,10 @@ Result<Fd> Accept(int listener);
 
 // Sends small messages at once.
 void SetNoDelay(int fd);
+
+// Has the system find out within this time that the other host can't be reached, also while
+// there is nothing to send. A process there that just does not answer is none of that.
+void SetKeepAlive(int fd, std::chrono::seconds time);
 
 // Waits for POLLIN or POLLOUT; kTimeout, or why it was interrupted. Of fd -1 nothing comes.
 Status WaitForEvent(int fd, short events, const Deadline& deadline,

@@ -21,6 +21,8 @@ namespace {
 constexpr Duration kRoundTrip{30000};
 // One attempt to connect and shake hands.
 constexpr Duration kAttempt{10000};
+// A store whose host can't be reached is given up after so long.
+constexpr std::chrono::seconds kUnreachable{12};
 // In a crowd of strangers a client may be taken for one of them, but hardly so often.
 constexpr int kMostRefusals = 3;
 // A name that does not resolve may be about to be published; a misspelt one never is.
@@ -65,6 +67,13 @@ Result<Fd> ConnectWithRetries(const std::string& host, int port, const std::stri
   }
 }
 
+// kTimeout if the store may be there still.
+Status ConnectionLost() {
+  const bool unreachable = errno == ETIMEDOUT || errno == EHOSTUNREACH || errno == ENETUNREACH;
+  const Status lost = ErrnoStatus("the connection was lost");
+  return unreachable ? Status(Code::kTimeout, lost.message()) : lost;
+}
+
 }  // namespace
 
 TcpStore::TcpStore(Fd fd, std::string address, std::string local_address,
@@ -80,6 +89,7 @@ Result<std::unique_ptr<TcpStore>> TcpStore::Connect(
   const std::string address = AddressText(host, port);
   auto fd = ConnectWithRetries(host, port, secret, timeout, interruption.get());
   if (!fd.ok()) return fd.status().Annotate("store at " + address);
+  SetKeepAlive(fd.value().get(), kUnreachable);
   auto local = LocalAddress(fd.value().get());
   if (!local.ok()) return local.status().Annotate("store at " + address);
   return std::unique_ptr<TcpStore>(new TcpStore(std::move(fd.value()), address,
@@ -179,7 +189,7 @@ Status TcpStore::SendAll(const std::string& bytes, const Deadline& deadline) {
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
       TFR_RETURN_IF_ERROR(WaitForEvent(fd_.get(), POLLOUT, deadline, interruption_.get()));
     } else if (errno != EINTR) {
-      return ErrnoStatus("the connection was lost");
+      return ConnectionLost();
     }
   }
   return Status::Ok();
@@ -197,7 +207,7 @@ Result<std::string> TcpStore::ReceiveExactly(size_t size, const Deadline& deadli
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
       TFR_RETURN_IF_ERROR(WaitForEvent(fd_.get(), POLLIN, deadline, interruption_.get()));
     } else if (errno != EINTR) {
-      return ErrnoStatus("the connection was lost");
+      return ConnectionLost();
     }
   }
   return bytes;

@@ -24,6 +24,8 @@ from tfring.launcher.worker import WorkerSpec
 _LOOPBACK = ("127.0.0.1", "::1")
 # A worker that is not needed any more has so long to leave.
 _LEAVE_S = 30.0
+# A host that has not ended a worker so long after it was told to can't be reached any more.
+_KILL_S = 5.0
 
 
 @dataclass(frozen=True)
@@ -214,6 +216,14 @@ class Fleet(Job):
         link = self._link_of(worker.host)
         if link is not None:
             link.kill(worker.number)
+            number = worker.number
+            self._later(f"kill {number}", _KILL_S, lambda: self._expect_end(number))
+
+    def _expect_end(self, number: int) -> None:
+        worker = self._roster.workers.get(number)
+        link = self._link_of(worker.host) if worker is not None else None
+        if link is not None and not isinstance(link, LocalLink):
+            self._set_aside(link, f"w{number} has not ended within {_KILL_S:g} s")
 
     def _set_aside(self, link: HostLink, why: str) -> None:
         """A host that can't be reached."""
