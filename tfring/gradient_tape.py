@@ -7,6 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from tfring.health_checks import end_step_early
 from tfring.process_sets import ProcessSet
 from tfring.reduce_op import ReduceOp
 from tfring.reducing_optimizer import require_one_replica
@@ -105,6 +106,7 @@ class DistributedGradientTape:
         require_one_replica()
         own = self._tape.gradient(target, sources, output_gradients, unconnected_gradients)
         variables = tf.nest.flatten(sources)
+        end_step_early()
         weighted = weigh_gradients(variables, tf.nest.flatten(own))
         reduced = self._reduction.reduce_for(variables, weighted)
         mark_reduced(reduced)

@@ -13,7 +13,7 @@ from tfring.compatibility import require_tensorflow
 
 PATH = Path(__file__).parent / "lib" / "libtfring_tf.so"
 
-_OPS = ("allreduce", "allreduce_gradient", "broadcast", "allgather", "barrier", "rank")
+_OPS = ("allreduce", "allreduce_gradient", "broadcast", "allgather", "barrier", "rank", "health")
 
 
 @functools.cache

@@ -22,6 +22,7 @@ import tensorflow as tf
 from tfring import keras_hooks
 from tfring.accumulation import reduce_once_per_update
 from tfring.errors import InvalidArgumentError
+from tfring.health_checks import end_step_early
 from tfring.reduction import GradientReduction, components, reduced_already
 from tfring.weighing import weigh_gradients, weigh_loss_of
 
@@ -68,6 +69,7 @@ class ReducingOptimizer:
             )
         family = [self, *adopt_inner_optimizers(self)]
         if not reduced_already(grads):
+            end_step_early()
             grads = reduce_gradients(self, weigh_gradients(variables, grads, self), variables)
         # With nobody to reduce with, and nothing that counts, there is nothing to wait for.
         gated = self.tfring_on_update is not None or not self.tfring_reduction.alone()

@@ -54,7 +54,7 @@ void ComputeCollective(void* kernel, TF_OpKernelContext* context,
 
 void DeleteCollective(void* kernel) { delete static_cast<OpAttributes*>(kernel); }
 
-void* CreateRank(TF_OpKernelConstruction* /*construction*/) { return nullptr; }
+void* CreateStateless(TF_OpKernelConstruction* /*construction*/) { return nullptr; }
 
 // The rank now, not when the graph was traced: a worker may be given another one.
 void ComputeRank(void* /*kernel*/, TF_OpKernelContext* context) {
@@ -73,12 +73,26 @@ void ComputeRank(void* /*kernel*/, TF_OpKernelContext* context) {
   std::memcpy(TF_TensorData(output.get()), &rank, sizeof(rank));
 }
 
-void DeleteRank(void* /*kernel*/) {}
+// Fails if the engine can't go on. One that is not there yet is none of its business.
+void ComputeHealth(void* /*kernel*/, TF_OpKernelContext* context) {
+  const tfr_code code = tfr_health();
+  if (code == TFR_OK || code == TFR_NOT_INITIALIZED) return;
+  const StatusHolder status;
+  TF_SetStatus(status, ToTensorFlow(code), tfr_last_error());
+  TF_OpKernelContext_Failure(context, status);
+}
+
+void DeleteStateless(void* /*kernel*/) {}
 
 void Register(const char* op, TF_KernelBuilder* builder) {
   const StatusHolder status;
   TF_RegisterKernelBuilder(op, builder, status);  // deletes the builder
   if (!status.ok()) std::fprintf(stderr, "tfring: kernel %s: %s\n", op, TF_Message(status));
+}
+
+template <void (*compute)(void*, TF_OpKernelContext*)>
+void RegisterStateless(const char* op) {
+  Register(op, TF_NewKernelBuilder(op, "CPU", &CreateStateless, compute, &DeleteStateless));
 }
 
 template <tfr_kind kind, Ticket ticket>
@@ -95,8 +109,8 @@ void RegisterKernels() {
   RegisterCollective<TFR_BROADCAST, Ticket::kGiven>("TfringBroadcast");
   RegisterCollective<TFR_ALLGATHER, Ticket::kGiven>("TfringAllgather");
   RegisterCollective<TFR_BARRIER, Ticket::kNone>("TfringBarrier");
-  Register("TfringRank",
-           TF_NewKernelBuilder("TfringRank", "CPU", &CreateRank, &ComputeRank, &DeleteRank));
+  RegisterStateless<&ComputeRank>("TfringRank");
+  RegisterStateless<&ComputeHealth>("TfringHealth");
 }
 
 }  // namespace tfring

@@ -63,6 +63,7 @@ void RegisterOps() {
   RegisterOp("TfringBarrier", {"order: resource"}, {},
              {"tensor_name: string", "process_set: int = 0"}, NoShapes);
   RegisterOp("TfringRank", {}, {"rank: int32"}, {}, ScalarShape);
+  RegisterOp("TfringHealth", {"order: resource"}, {}, {}, NoShapes);
 }
 
 }  // namespace tfring

@@ -19,6 +19,7 @@ ALLOWED_ATTRIBUTES: dict[str, set[str]] = {
         *("_close_writers", "_global_train_batch", "_pop_writer", "_prev_summary_state"),
         *("_train_writer",),
     },
+    "tfring/health_checks.py": {"_add_control_inputs"},
     "tfring/keras_hooks.py": {
         *("_current_iterator",),
         *("_accumulated_gradients", "_get_variable_index", "_iterations", "_trainable_variables"),

@@ -32,7 +32,7 @@ GROUPS = [
     ["tfring.bucket_search", "tfring.bucket_size", "tfring.buckets", "tfring.keras_hooks"],
     ["tfring.model_state", "tfring.reduction", "tfring.variables"],
     ["tfring.accumulation"],
-    ["tfring.weighing"],
+    ["tfring.health_checks", "tfring.weighing"],
     ["tfring.reducing_optimizer"],
     ["tfring.gradient_tape", "tfring.moving_averages", "tfring.optimizer", "tfring.seed"],
     ["tfring.autotune"],

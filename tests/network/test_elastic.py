@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from elastic.elastic_job import ElasticJob
-from harness.launched import wait_until
 from harness.ssh_server import SshServer
 from network.hosts import Hosts, why_not
 
