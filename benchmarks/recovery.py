@@ -1,7 +1,9 @@
 """How long training stands still when a worker is killed, and when one joins.
 
-    python -m benchmarks.recovery                 # workers on this machine
-    python -m benchmarks.recovery --hosts 2       # on two hosts, one of them reached by ssh
+    python -m benchmarks.recovery                    # 2 and 3 workers, and 2 on two hosts
+    python -m benchmarks.recovery --hosts 1 --np 4   # another number of them
+
+With two hosts one of them is reached by ssh; both are this machine.
 
 A worker is killed (SIGKILL), again and again. Measured is the time until the others complete
 their next step, less what a step takes; and the longest pause between two steps when the
@@ -31,6 +33,8 @@ from benchmarks.report import RESULTS, Report, Table, milliseconds
 
 LIMIT_S = 120.0
 WORKER = ["-m", "benchmarks.recovery_worker"]
+# Workers and hosts.
+SETUPS = [(2, 1), (3, 1), (2, 2)]
 PARTS = ("detect", "rendezvous", "recreate", "sync")
 Step = dict[str, Any]
 
@@ -125,34 +129,27 @@ def measure(job: Job, size: int, kills: int) -> tuple[list[float], list[float], 
     return lost, joined, after
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.recovery", description=(__doc__ or "").splitlines()[0]
-    )
-    parser.add_argument("--np", type=int, default=3, help="workers (default: 3)")
-    parser.add_argument("--hosts", type=int, choices=(1, 2), default=1, help="(default: 1)")
-    parser.add_argument("--kills", type=int, default=10, help="(default: 10)")
-    parser.add_argument("--name", default="latest_recovery", help="of the file with the results")
-    options = parser.parse_args()
+def report_on(workers: int, hosts: int, kills: int) -> Table:
+    """Measures one setup."""
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="recovery-")))
-        launcher, env = ["-np", str(options.np), "--min-np", "1", "--cooldown", "0.1"], {}
-        if options.hosts == 2:
+        launcher, env = ["-np", str(workers), "--min-np", "1", "--cooldown", "0.1"], {}
+        if hosts == 2:
             sys.path.insert(0, str(ROOT / "tests"))
             from harness.ssh_server import SshServer
 
             (directory / "ssh").mkdir()
             server = SshServer(directory / "ssh")
             stack.callback(server.close)
-            here = options.np - options.np // 2
-            launcher += ["-H", f"localhost:{here},127.0.0.1:{options.np // 2}", *server.options]
+            there = workers // 2
+            launcher += ["-H", f"localhost:{workers - there},127.0.0.1:{there}", *server.options]
             env = server.env
         job = Job(launcher, directory, env)
         stack.callback(job.end)
-        lost, joined, after = measure(job, options.np, options.kills)
-    where = f"{options.np} workers on {options.hosts} host{'s' if options.hosts > 1 else ''}"
+        lost, joined, after = measure(job, workers, kills)
+    where = f"{workers} workers on {hosts} host{'s' if hosts > 1 else ''}"
     table = Table(
-        f"Beyond a step, {where}, {options.kills} times",
+        f"Beyond a step, {where}, {kills} times",
         ["what", "median, ms", "least, ms", "most, ms"],
         note="Of the parts: as the worker that was first has seen them.",
     )
@@ -162,9 +159,23 @@ def main() -> int:
     for name, seconds in rows.items():
         figures = (statistics.median(seconds), min(seconds), max(seconds))
         table.rows.append([name, *(milliseconds(max(0.0, s)) for s in figures)])
+    return table
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.recovery", description=(__doc__ or "").splitlines()[0]
+    )
+    parser.add_argument("--np", type=int, default=2, help="workers (default: 2)")
+    parser.add_argument("--hosts", type=int, choices=(1, 2), help="(default: all setups)")
+    parser.add_argument("--kills", type=int, default=10, help="(default: 10)")
+    parser.add_argument("--name", default="latest_recovery", help="of the file with the results")
+    options = parser.parse_args()
+    setups = SETUPS if options.hosts is None else [(options.np, options.hosts)]
     report = Report("Recovery", provenance())
-    report.tables = [table]
-    print(table.markdown())
+    for workers, hosts in setups:
+        report.tables.append(report_on(workers, hosts, options.kills))
+        print(report.tables[-1].markdown(), flush=True)
     print(f"written to {report.write(RESULTS, options.name)}")
     return 0
 

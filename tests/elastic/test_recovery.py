@@ -109,6 +109,8 @@ def test_an_error_of_its_own_may_be_forgiven(tmp_path: Path) -> None:
 
 def test_too_few_workers_for_too_long(tmp_path: Path) -> None:
     commits = tmp_path / "commits"
+    fatal = tmp_path / "replacements die"
+    fatal.touch()
     arguments = ("--min-np", "2", "--elastic-timeout", "2", "--cooldown", "100")
     with job_of(
         tmp_path / "events",
@@ -116,7 +118,7 @@ def test_too_few_workers_for_too_long(tmp_path: Path) -> None:
         "--commit-dir",
         str(commits),
         np=2,
-        env={"DIE_AT_ONCE": "1"},
+        env={"DIE_AT_ONCE": str(fatal)},
     ) as job:
         job.wait_step(10)
         job.kill(1)
