@@ -114,3 +114,43 @@ def test_there_are_not_too_many_of_them(run_ranks) -> None:
     assert 20 < checks <= 32
     [checks] = run_ranks(checks_of_a_deep_model, False, np=1, bare=True, init=False)
     assert checks == 0
+
+
+def in_a_loop() -> list[float]:
+    """Steps in the body of a loop of a function, and several in one execution of `fit`."""
+    import keras
+    import numpy as np
+    import tensorflow as tf
+
+    import tfring
+
+    _join(elastic=True)
+    variable = tf.Variable([1.0, 2.0])
+    optimizer = tfring.DistributedOptimizer(keras.optimizers.SGD(0.5))
+    optimizer.build([variable])
+
+    @tf.function
+    def steps(count):
+        for _ in tf.range(count):
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_sum(tf.tanh(tf.nn.relu(variable) * 2.0))
+            optimizer.apply(tape.gradient(loss, [variable]), [variable])
+
+    steps(tf.constant(3))
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(2), keras.layers.Dense(1)])
+    model.compile(tfring.DistributedOptimizer("sgd"), "mse", steps_per_execution=3)
+    model.fit(np.ones((18, 2)), np.ones(18), batch_size=2, verbose=0)
+    assert int(model.optimizer.iterations) == 9
+    engine.shutdown()
+    return variable.numpy().tolist()
+
+
+def test_steps_in_loops_have_them_too(run_ranks) -> None:
+    import numpy as np
+
+    expected = np.array([1.0, 2.0])
+    for _ in range(3):
+        positive = np.maximum(expected, 0)
+        expected = expected - 0.5 * 2 * (1 - np.tanh(2 * positive) ** 2) * (expected > 0)
+    [values] = run_ranks(in_a_loop, np=1, bare=True, init=False)
+    np.testing.assert_allclose(values, expected, rtol=1e-5)

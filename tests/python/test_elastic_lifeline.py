@@ -61,3 +61,14 @@ def test_it_ends_with_the_process(killed: bool) -> None:
         os.close(read)
         process.stdin.close()
         process.stdout.close()
+
+
+def test_where_the_kernel_can_not_it_stays_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lifeline, "_keep_only", lambda libc, descriptor: False)
+    monkeypatch.setattr(lifeline, "_held", set())  # numbers are used again
+    read, write = os.pipe()
+    assert not lifeline.hold(write)
+    os.write(write, b"open")
+    assert os.read(read, 4) == b"open"
+    os.close(read)
+    os.close(write)
