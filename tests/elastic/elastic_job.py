@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from elastic.ledger import Event, check_each_sample_once, of_kind, read_events
 from harness.launched import PYTHON, Launched
@@ -45,6 +47,12 @@ class ElasticJob(Launched):
             env={"EVENTS": str(directory), **(env or {})},
             inside=inside,
         )
+        # A pipe that nobody reads fills up, and then the launcher waits.
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        self.output, self.errors = self.process.communicate()
 
     def events(self) -> list[Event]:
         return read_events(self.directory)
@@ -57,8 +65,10 @@ class ElasticJob(Launched):
         while not condition(events := self.events()):
             ended = self.process.poll()
             if ended is not None:
-                output, errors = self.process.communicate()
-                raise AssertionError(f"ended with {ended} before {what}:\n{output}\n{errors}")
+                self.wait()
+                raise AssertionError(
+                    f"ended with {ended} before {what}:\n{self.output}\n{self.errors}"
+                )
             assert time.monotonic() < deadline, f"not within {limit_s:g} s: {what}"
             time.sleep(0.02)
         return events
@@ -98,9 +108,10 @@ class ElasticJob(Launched):
         for rank in ranks:
             os.kill(members[rank], signal.SIGKILL)
 
-    def wait(self) -> int:
+    def wait(self, limit_s: float = LIMIT_S) -> int:
         """The exit status; `output` and `errors` have the rest."""
-        self.output, self.errors = self.process.communicate(timeout=LIMIT_S)
+        self._reader.join(limit_s)
+        assert not self._reader.is_alive(), f"still running after {limit_s:g} s"
         return self.process.returncode
 
     def finish(
@@ -125,6 +136,12 @@ class ElasticJob(Launched):
         assert all(event["accuracy"] > accuracy for event in done), done
         self.check_nothing_left()
         return events
+
+    def __exit__(self, *error: Any) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self._reader.join(LIMIT_S)
+        super().__exit__(*error)
 
     def kill(self, rank: int, number: int = signal.SIGKILL) -> float:
         """Sends a signal to the process of that rank; when, on the clock of events."""

@@ -3,7 +3,8 @@
     make soak                        # ten minutes
     make soak SOAK_MINUTES=2
 
-It ends with how much the longest-lived worker has grown: descriptors, threads, memory.
+It ends with how much the launcher and the longest-lived worker have grown: descriptors, threads,
+memory.
 """
 
 from __future__ import annotations
@@ -23,8 +24,11 @@ sys.path.insert(0, str(ROOT / "tests"))
 from elastic.elastic_job import DIGITS, ElasticJob  # noqa: E402
 from elastic.ledger import check_each_sample_once, of_kind  # noqa: E402
 
-EPOCHS_PER_MINUTE = 30
+# Fewer than undisturbed, so that most of the training is under attack.
+EPOCHS_PER_MINUTE = 12
 SLOTS = 3
+# To end in, when nothing happens any more.
+REST_S = 300.0
 
 
 def resources(pid: int) -> dict[str, int]:
@@ -55,11 +59,15 @@ class Growth:
             self._seen.setdefault(pid, now)
             self._latest[pid] = now
 
-    def text(self) -> str:
-        """Of the worker that lived longest."""
-        pid = max(self._seen, key=lambda pid: self._latest[pid][0] - self._seen[pid][0])
+    def text(self, pid: int) -> str:
+        """Of one process."""
         (began, before), (ended, after) = self._seen[pid], self._latest[pid]
         return f"in {ended - began:.0f} s {before} has become {after}"
+
+    def oldest(self, but: int) -> int:
+        """The process that lived longest, but for one."""
+        others = self._seen.keys() - {but}
+        return max(others, key=lambda pid: self._latest[pid][0] - self._seen[pid][0])
 
 
 def attack(
@@ -70,7 +78,7 @@ def attack(
     while time.monotonic() < until and job.process.poll() is None:
         time.sleep(chance.uniform(1.0, 6.0))
         members = sorted(job.members().values())
-        growth.look(members)
+        growth.look([job.process.pid, *members])
         what = chance.choice(["kill", "kill", "kill", "two", "stop", "slots"])
         try:
             if what == "slots":
@@ -105,8 +113,9 @@ def main() -> int:
             until = time.monotonic() + 60 * minutes
             attacks = attack(job, hosts, until, random.Random(seed), growth)
             hosts.write_text(f"localhost:{SLOTS}\n")
-            print(growth.text(), flush=True)
-            status = job.wait()
+            print("launcher:", growth.text(job.process.pid))
+            print("a worker:", growth.text(growth.oldest(job.process.pid)), flush=True)
+            status = job.wait(60 * minutes + REST_S)
             events = job.events()
             changes = max(event["generation"] for event in of_kind(events, "step"))
             print(f"{attacks} attacks, {changes} generations, status {status}")
