@@ -49,10 +49,10 @@ def roster_of(size: int, *, least: int = 1, most: int = 10) -> Roster:
     """With one generation of so many members, all of which have joined it."""
     roster = Roster(Limits(least, most))
     for slot in range(size):
-        roster.ready(roster.start("here", slot, 0.0).number)
+        roster.ready(roster.start("here", slot).number)
     roster.next_generation()
     for number in range(size):
-        roster.joined(number, 1)
+        roster.joined(number, 1, 0.0)
     return roster
 
 
@@ -96,7 +96,7 @@ def test_an_end_of_its_own_making_has_to_be_judged_first() -> None:
     roster.raised(1)
     assert roster.dying(1) is None
     assert not roster.needs_generation()
-    newcomer = roster.start("here", 2, 0.0)
+    newcomer = roster.start("here", 2)
     assert roster.dying(newcomer.number) is None
 
 
@@ -111,7 +111,7 @@ def test_reports_of_earlier_generations_are_void() -> None:
 def test_newcomers_join_as_far_as_there_is_room() -> None:
     roster = roster_of(2, most=3)
     for slot in (2, 3):
-        roster.ready(roster.start("here", slot, 0.0).number)
+        roster.ready(roster.start("here", slot).number)
     assert set(roster.next_generation().places) == {"w0", "w1", "w2"}
     assert not roster.needs_generation()
 
@@ -134,7 +134,7 @@ def test_enough_is_what_is_asked_for_until_somebody_has_finished() -> None:
 
 def test_an_end_interrupts_nobody_who_has_come_as_far() -> None:
     roster = roster_of(2)
-    newcomer = roster.start("here", 2, 0.0)
+    newcomer = roster.start("here", 2)
     assert roster.finished(0) == [newcomer]
     assert not roster.needs_generation()
 
@@ -143,16 +143,16 @@ def test_who_has_not_joined_yet_goes_on_without_those_that_have_ended() -> None:
     roster = roster_of(3)
     roster.ended(2, "was killed")
     roster.next_generation()
-    roster.joined(0, 2)
+    roster.joined(0, 2, 0.0)
     assert roster.finished(0) == []
     assert set(roster.next_generation().places) == {"w1"}
 
 
 def test_a_slot_pauses_longer_after_each_loss() -> None:
     restarts = Restarts(cooldown_s=10)
-    restarts.lost("a", 0, lived_s=1, now=100)
+    restarts.lost("a", 0, member_s=1, now=100)
     assert restarts.may_start("a", 0, 100)
-    restarts.lost("a", 0, lived_s=1, now=100)
+    restarts.lost("a", 0, member_s=1, now=100)
     assert not restarts.may_start("a", 0, 100.9)
     assert restarts.next_start(100) == 101
     assert restarts.may_start("a", 0, 101)
@@ -161,14 +161,14 @@ def test_a_slot_pauses_longer_after_each_loss() -> None:
 
 def test_a_host_that_keeps_failing_is_set_aside_and_comes_back() -> None:
     restarts = Restarts(cooldown_s=10)
-    aside = [restarts.lost("a", slot, lived_s=1, now=0) for slot in range(4)]
+    aside = [restarts.lost("a", slot, member_s=1, now=0) for slot in range(4)]
     assert aside == [0, 0, 0, 10]
     assert restarts.host_is_aside("a", 9) and not restarts.host_is_aside("a", 10)
     assert not restarts.host_is_aside("b", 0)
-    assert [restarts.lost("a", slot, lived_s=1, now=20) for slot in range(4)][-1] == 20
-    # After a long life the count begins anew.
-    restarts.lost("a", 0, lived_s=1000, now=50)
-    assert [restarts.lost("a", slot, lived_s=1, now=60) for slot in range(3)][-1] == 10
+    assert [restarts.lost("a", slot, member_s=1, now=20) for slot in range(4)][-1] == 20
+    # After one that had proven itself the count begins anew.
+    restarts.lost("a", 0, member_s=1000, now=50)
+    assert [restarts.lost("a", slot, member_s=1, now=60) for slot in range(3)][-1] == 10
 
 
 def test_what_a_discovery_script_may_print() -> None:
@@ -194,7 +194,7 @@ def test_a_discovery_script_runs_again_and_may_fail(tmp_path: Path) -> None:
 
 def test_who_is_done_is_a_member_no_more() -> None:
     roster = roster_of(3)
-    newcomer = roster.start("here", 3, 0.0)
+    newcomer = roster.start("here", 3)
     assert roster.done(0) == [newcomer]
     assert roster.finishing
     roster.ended(1, "was killed")
@@ -235,7 +235,7 @@ def test_silence_counts_from_the_announcement_for_those_who_are_awaited() -> Non
     assert silence.silent(roster.awaited(), 110.0) == [2]
     roster.silent(2)
     assert "w2 on here does not answer" in roster.next_generation().reason
-    roster.joined(1, 3)
+    roster.joined(1, 3, 0.0)
     assert roster.awaited() == []
 
 

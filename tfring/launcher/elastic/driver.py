@@ -137,7 +137,7 @@ class ElasticJob(Fleet):
 
     def _joined(self, number: int, word: dict[str, object]) -> None:
         generation, seconds = int(str(word["generation"])), word["seconds"]
-        self._roster.joined(number, generation)
+        self._roster.joined(number, generation, time.monotonic())
         if self._spec.verbose:
             assert isinstance(seconds, dict)
             parts = ", ".join(f"{part} {1000 * s:.1f} ms" for part, s in seconds.items())
@@ -171,7 +171,8 @@ class ElasticJob(Fleet):
             self._end(status, f"{worker.id} has failed; ending the others (--restart-on-error)")
         else:
             now = time.monotonic()
-            seconds = self._restarts.lost(worker.host, worker.slot, now - worker.started, now)
+            member_s = 0.0 if worker.member_since is None else now - worker.member_since
+            seconds = self._restarts.lost(worker.host, worker.slot, member_s, now)
             if seconds:
                 self._output.say(f"{worker.host} gets no workers for {seconds:g} s")
 

@@ -149,7 +149,7 @@ class Fleet(Job):
                     continue
                 link = self._link_to(host, now)
                 if link is not None and link.ready:
-                    self._start_worker(link, host, slot, now)
+                    self._start_worker(link, host, slot)
                     room -= 1
 
     def _link_to(self, host: Host, now: float) -> HostLink | None:
@@ -183,9 +183,9 @@ class Fleet(Job):
         if link is not None and not link.ready:
             self._set_aside(link, f"no answer within {self._spec.start_timeout_s:g} s")
 
-    def _start_worker(self, link: HostLink, host: Host, slot: int, now: float) -> None:
+    def _start_worker(self, link: HostLink, host: Host, slot: int) -> None:
         assert self._store is not None
-        worker = self._roster.start(host.name, slot, now)
+        worker = self._roster.start(host.name, slot)
         # For the time being: the first ones begin in this order, later ones at the end.
         rank = worker.number if self._roster.generation == 0 else len(self._roster.ranks)
         place = Placement(

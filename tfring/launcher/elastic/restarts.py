@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-# A worker that lived so long was not lost because of its slot or host.
-_LONG_LIFE_S = 60.0
+# A worker that has been a member for so long was not lost because of its slot or host.
+_PROVEN_S = 10.0
 _FIRST_PAUSE_S = 1.0
 _LONGEST_PAUSE_S = 60.0
-# So many losses in a row, none after a long life, set a host aside.
+# So many losses in a row, none of a worker that had proven itself, set a host aside.
 _LOSSES = 3
 _LONGEST_COOLDOWNS = 32  # as a multiple of the first
 
@@ -41,11 +41,20 @@ class Restarts:
         self._cooldown_s = cooldown_s
         self._hosts: dict[str, _Host] = {}
 
-    def lost(self, host: str, slot: int, lived_s: float, now: float) -> float:
-        """A worker was lost. For how many seconds its host is set aside; mostly 0."""
+    def lost(self, host: str, slot: int, member_s: float, now: float) -> float:
+        """A worker was lost.
+
+        Args:
+            host, slot: Where.
+            member_s: How long it had been a member; 0: never.
+            now: The time.
+
+        Returns:
+            For how many seconds its host is set aside; mostly 0.
+        """
         known = self._hosts.setdefault(host, _Host())
         place = known.slots.setdefault(slot, _Slot())
-        if lived_s >= _LONG_LIFE_S:
+        if member_s >= _PROVEN_S:
             known.losses = known.cooldowns = place.losses = 0
         pause = 0.0
         if place.losses > 0:

@@ -32,21 +32,21 @@ class Worker:
     Attributes:
         number: Of the worker, never used again; "w3" for the workers themselves.
         host, slot: Where.
-        started: When, on the driver's clock.
         phase: See `Phase`.
         lost: Others have lost it, or its host; it is going to be killed.
         raised: It has said that it ends by itself.
         joined: The latest generation that it has joined; 0: none, it has no state yet.
+        member_since: When it had joined its first, on the driver's clock.
     """
 
     number: int
     host: str
     slot: int
-    started: float
     phase: Phase = Phase.STARTING
     lost: bool = False
     raised: bool = False
     joined: int = 0
+    member_since: float | None = None
 
     @property
     def id(self) -> str:
@@ -100,9 +100,9 @@ class Roster:
 
     # ---- What happens ------------------------------------------------------------------
 
-    def start(self, host: str, slot: int, now: float) -> Worker:
+    def start(self, host: str, slot: int) -> Worker:
         """A worker is started."""
-        worker = Worker(self._next, host, slot, now)
+        worker = Worker(self._next, host, slot)
         self._next += 1
         self.workers[worker.number] = worker
         return worker
@@ -114,11 +114,14 @@ class Roster:
             worker.phase = Phase.READY
             self._settle()
 
-    def joined(self, number: int, generation: int) -> None:
+    def joined(self, number: int, generation: int, now: float) -> None:
         """A worker has joined a generation, and has the state of the others."""
         worker = self.workers.get(number)
-        if worker is not None:
-            worker.joined = generation
+        if worker is None:
+            return
+        worker.joined = generation
+        if worker.member_since is None:
+            worker.member_since = now
 
     def failed(self, number: int, generation: int, lost: Iterable[int]) -> list[Worker]:
         """A member can't go on in a generation, since it has lost ranks.
