@@ -49,4 +49,4 @@ def test_nobody_waits_for_those_who_are_done_nor_replaces_them(tmp_path: Path) -
     # Silent for longer than the heartbeat's timeout, since they have left the training.
     assert len(found) == 2
     assert "generation 2" not in job.errors
-    assert "rank 3 runs" not in job.errors
+    assert "w3 runs" not in job.errors

@@ -144,6 +144,16 @@ def test_a_new_start_resumes_from_the_last_commit(tmp_path: Path) -> None:
         assert not list((tmp_path / "commits").glob("*.tfring"))
 
 
+def test_all_are_killed_at_once(tmp_path: Path) -> None:
+    """With the launcher alive the replacements do the same; steps since the commit are done again."""
+    commits = tmp_path / "commits"
+    with job_of(tmp_path / "events", "--commit-dir", str(commits), np=2) as job:
+        job.wait_step(20)
+        job.kill_all([0, 1])
+        job.finish(EPOCHS)
+        assert f"training goes on from the last commit in {commits}" in job.errors
+
+
 def step_losses(events: Sequence[Event]) -> list[float]:
     """The loss of each completed step, over all its samples."""
     parts: dict[int, list[tuple[int, float]]] = {}

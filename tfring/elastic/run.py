@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import gc
 import re
 import sys
 import threading
@@ -124,6 +125,8 @@ class _Loop:
                 # Whoever has gone can't help those who lose another one in the last step.
                 arrays.barrier(name="elastic/finished")
                 self._membership.tell("done")
+                # Iterators that interruptions have left in cycles need a Python to end in.
+                gc.collect()
                 return result
             except Exception as error:
                 cause = self._change(error, generation.number)

@@ -220,11 +220,11 @@ class Job:
             self._output.write(rank, message.payload, is_error=message.kind is Kind.STDERR)
         elif message.kind is Kind.STARTED and self._spec.verbose:
             pid = message.json()["pid"]
-            self._output.say(f"rank {rank} runs on {link.host.name} as process {pid}")
+            self._output.say(f"{self._called(rank)} runs on {link.host.name} as process {pid}")
         elif message.kind is Kind.FAILED:
             self._unfinished.discard(rank)
             reason = message.json()
-            text = f"cannot start rank {rank} on {link.host.name}: {reason['message']}"
+            text = f"cannot start {self._called(rank)} on {link.host.name}: {reason['message']}"
             self._not_started(rank, int(reason["status"]), text)
         elif message.kind is Kind.TIMELINE:
             self._timeline.add(rank, message.payload)
@@ -236,26 +236,30 @@ class Job:
             if rank == self._failed_rank:
                 self._show_tail(rank)
 
+    def _called(self, rank: int) -> str:
+        """What a worker is called in messages."""
+        return f"rank {rank}"
+
     def _not_started(self, rank: int, status: int, text: str) -> None:
         self._end(status, text)
 
     def _exited(self, link: HostLink, rank: int, status: int) -> None:
         if self._spec.verbose:
-            self._output.say(f"rank {rank} on {link.host.name} {how_it_ended(status)}")
+            self._output.say(f"{self._called(rank)} on {link.host.name} {how_it_ended(status)}")
         if status == 0 or self._status is not None:
             return
         self._failed_rank = rank
         others = "; ending the others" if len(self._unfinished) > 1 else ""
         self._end(
             status if status > 0 else 128 - status,
-            f"rank {rank} on {link.host.name} {how_it_ended(status)}{others}",
+            f"{self._called(rank)} on {link.host.name} {how_it_ended(status)}{others}",
         )
 
     def _show_tail(self, rank: int) -> None:
         lines = self._output.tail(rank)
         if lines:
             shown = "".join(f"\n  {line}" for line in lines)
-            self._output.say(f"the last lines of rank {rank}, which failed first:{shown}")
+            self._output.say(f"the last lines of {self._called(rank)}, which failed first:{shown}")
 
     # ---- Ending -----------------------------------------------------------------------
 

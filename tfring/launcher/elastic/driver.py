@@ -166,6 +166,8 @@ class ElasticJob(Fleet):
         self._roster.ended(rank, how)
         if worker.phase is Phase.LEAVING or self._stopping:
             return
+        if worker.joined > 0 and not self._roster.has_state():
+            self._say_what_is_left()
         if _is_own_error(status) and not self._elastic.restart_on_error:
             self._failed_rank = rank
             self._end(status, f"{worker.id} has failed; ending the others (--restart-on-error)")
@@ -175,6 +177,13 @@ class ElasticJob(Fleet):
             seconds = self._restarts.lost(worker.host, worker.slot, member_s, now)
             if seconds:
                 self._output.say(f"{worker.host} gets no workers for {seconds:g} s")
+
+    def _say_what_is_left(self) -> None:
+        directory = self._spec.variables.get("TFRING_COMMIT_DIRECTORY")
+        place = (
+            f"the last commit in {directory}" if directory else "the beginning (no --commit-dir)"
+        )
+        self._output.say(f"no worker is left that has the state; training goes on from {place}")
 
     def _not_started(self, rank: int, status: int, text: str) -> None:
         """A host could not start a worker."""

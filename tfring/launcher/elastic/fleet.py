@@ -75,6 +75,9 @@ class Fleet(Job):
     def _workers_in_all(self) -> int:
         return self._roster.started()
 
+    def _called(self, rank: int) -> str:
+        return f"w{rank}"
+
     def _later(self, name: str, seconds: float, what: Callable[[], None]) -> None:
         """Has something done in a while; once for each name."""
         self._due.setdefault(name, (time.monotonic() + seconds, what))

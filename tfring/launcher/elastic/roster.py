@@ -166,7 +166,7 @@ class Roster:
     def ended(self, number: int, how: str) -> Worker:
         """A worker's process has ended."""
         worker = self.workers.pop(number)
-        if worker.phase is Phase.MEMBER:
+        if worker.phase is Phase.MEMBER and not worker.lost:
             self._need(f"{worker.id} on {worker.host} {how}")
         self._settle()
         return worker
@@ -235,6 +235,10 @@ class Roster:
     def awaited(self) -> list[int]:
         """Members that have not joined the generation of the moment."""
         return [w.number for w in self.members() if w.joined < self.generation]
+
+    def has_state(self) -> bool:
+        """Whether somebody is there who has had the state of the training."""
+        return any(worker.joined > 0 for worker in self.workers.values())
 
     def newcomers(self) -> list[Worker]:
         """Those that wait for a place, as far as there is one."""
