@@ -145,7 +145,7 @@ def test_a_new_start_resumes_from_the_last_commit(tmp_path: Path) -> None:
 
 
 def test_all_are_killed_at_once(tmp_path: Path) -> None:
-    """With the launcher alive the replacements do the same; steps since the commit are done again."""
+    """The replacements do the same as a new start; steps since the commit are done again."""
     commits = tmp_path / "commits"
     with job_of(tmp_path / "events", "--commit-dir", str(commits), np=2) as job:
         job.wait_step(20)
