@@ -227,3 +227,24 @@ def epoch_is_shorter(shorter: bool) -> None:
 
     catch_stop_iteration._tfring_original = original  # type: ignore[attr-defined]
     EpochIterator.catch_stop_iteration = catch_stop_iteration
+
+
+# ---- Callbacks -----------------------------------------------------------------------------
+
+
+def keep_best(callback: Any) -> None:
+    """Has a callback that goes on with what another one found best not forget that.
+
+    The EarlyStopping of older releases sets `best` back when it learns, at the end of its first
+    epoch, whether more or less is better.
+    """
+    learn = getattr(callback, "_set_monitor_op", None)
+    if learn is None or getattr(callback, "monitor_op", None) is not None:
+        return
+
+    def learn_only() -> None:
+        best = callback.best
+        learn()
+        callback.best = best
+
+    callback._set_monitor_op = learn_only

@@ -21,7 +21,7 @@ ALLOWED_ATTRIBUTES: dict[str, set[str]] = {
     },
     "tfring/health_checks.py": {"_add_control_inputs"},
     "tfring/keras_hooks.py": {
-        *("_current_iterator",),
+        *("_current_iterator", "_set_monitor_op"),
         *("_accumulated_gradients", "_get_variable_index", "_iterations", "_trainable_variables"),
     },
 }

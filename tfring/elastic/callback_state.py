@@ -16,6 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from tfring.keras_hooks import keep_best
+
 # By callback (class and number among its class) its attributes.
 CallbackState = dict[str, dict[str, Any]]
 
@@ -85,6 +87,8 @@ def _put(callback: Any, values: Mapping[str, Any]) -> None:
             callback.load_state_dict(value)
         else:
             setattr(callback, name, _plain(value))
+    if "best" in values:
+        keep_best(callback)
 
 
 def _plain(value: Any) -> Any:
