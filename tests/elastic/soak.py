@@ -24,8 +24,8 @@ sys.path.insert(0, str(ROOT / "tests"))
 from elastic.elastic_job import DIGITS, ElasticJob  # noqa: E402
 from elastic.ledger import check_each_sample_once, of_kind  # noqa: E402
 
-# Fewer than undisturbed, so that most of the training is under attack.
-EPOCHS_PER_MINUTE = 12
+# About half of what an undisturbed job would train: most of it is under attack.
+EPOCHS_PER_MINUTE = 30
 SLOTS = 3
 # To end in, when nothing happens any more.
 REST_S = 300.0
