@@ -97,6 +97,7 @@ def _run(options: argparse.Namespace, command: list[str], signals: StopSignals) 
         network_interface=settings.network_interface,
         start_timeout_s=settings.start_timeout_s,
         heartbeat_timeout_s=settings.heartbeat_timeout_s,
+        commit_directory=settings.commit_directory,
         grace_s=options.grace,
         end_with_stdin=options.end_with_stdin,
         verbose=options.verbose,

@@ -23,6 +23,7 @@ class JobSpec:
         network_interface: Interface of this machine for the store; "" to find it out.
         start_timeout_s: Seconds for all hosts to answer.
         heartbeat_timeout_s: Seconds of silence after which a worker counts as lost; 0: never.
+        commit_directory: Where states are committed, unless a script has its own; "": nowhere.
         grace_s: Seconds between SIGTERM and SIGKILL when workers are ended.
         end_with_stdin: End the job when standard input closes.
         verbose: Report each start and end.
@@ -38,6 +39,7 @@ class JobSpec:
     network_interface: str = ""
     start_timeout_s: float = 120.0
     heartbeat_timeout_s: float = 10.0
+    commit_directory: str = ""
     grace_s: float = 5.0
     end_with_stdin: bool = False
     verbose: bool = False

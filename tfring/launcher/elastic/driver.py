@@ -179,10 +179,11 @@ class ElasticJob(Fleet):
                 self._output.say(f"{worker.host} gets no workers for {seconds:g} s")
 
     def _say_what_is_left(self) -> None:
-        directory = self._spec.variables.get("TFRING_COMMIT_DIRECTORY")
-        place = (
-            f"the last commit in {directory}" if directory else "the beginning (no --commit-dir)"
-        )
+        directory = self._spec.commit_directory
+        if directory:
+            place = f"the last commit in {directory}"
+        else:
+            place = "the beginning, unless the script commits it (no --commit-dir)"
         self._output.say(f"no worker is left that has the state; training goes on from {place}")
 
     def _not_started(self, rank: int, status: int, text: str) -> None:
