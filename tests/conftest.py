@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
 import pytest
+
+from harness.ssh_server import SshServer
 
 # Many processes share few cores: no GPU, one thread each, no log of TensorFlow's start.
 QUIET = {
@@ -33,3 +36,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def ranks(request: pytest.FixtureRequest) -> int:
     """How many ranks a test that works with any number runs on."""
     return int(request.config.getoption("--ranks"))
+
+
+@pytest.fixture(scope="module")
+def sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SshServer]:
+    """A host of that module's tests, which tfringrun reaches by ssh."""
+    server = SshServer(tmp_path_factory.mktemp("sshd"))
+    yield server
+    server.close()

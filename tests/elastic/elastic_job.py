@@ -16,6 +16,8 @@ from harness.launched import PYTHON, Launched
 SCRIPT = Path(__file__).with_name("train_digits.py")
 LIMIT_S = 120.0
 DIGITS = 1437  # images to train on
+EPOCHS = 4
+STEPS = ("--step-s", "0.03")
 
 
 class ElasticJob(Launched):
@@ -143,9 +145,42 @@ class ElasticJob(Launched):
         self._reader.join(LIMIT_S)
         super().__exit__(*error)
 
+    def finish_early(self, why: str, commits: Path) -> None:
+        """Waits for a job that stops, says why, and has saved the state."""
+        assert self.wait() == 1
+        assert why in self.errors
+        assert "has saved" in self.errors
+        assert list(commits.glob("*.tfring"))
+        self.check_nothing_left()
+
     def kill(self, rank: int, number: int = signal.SIGKILL) -> float:
         """Sends a signal to the process of that rank; when, on the clock of events."""
         pid = self.members()[rank]
         now = time.monotonic()
         os.kill(pid, number)
         return now
+
+
+def digits_job(
+    directory: Path,
+    *launcher: str,
+    np: int = 3,
+    epochs: int = EPOCHS,
+    script: tuple[str, ...] = (),
+    **env: str,
+) -> ElasticJob:
+    """Trains the digits on this machine, with steps long enough to be attacked in.
+
+    Args:
+        directory: For events.
+        *launcher: Arguments of tfringrun besides the number of workers.
+        np: That number, at first and at most.
+        epochs: How many.
+        script: Further arguments of train_digits.py.
+        **env: Variables for all.
+    """
+    return ElasticJob(
+        *(directory, "-np", str(np), "--min-np", "1", *launcher),
+        script=("--epochs", str(epochs), *STEPS, *script),
+        env=env,
+    )

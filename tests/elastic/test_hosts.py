@@ -4,24 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from elastic.elastic_job import ElasticJob
+from elastic.elastic_job import STEPS, ElasticJob
 from harness.ssh_server import SshServer
 
 pytestmark = pytest.mark.timeout(240)
-
-STEPS = ("--step-s", "0.03")
-
-
-@pytest.fixture(scope="module")
-def sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SshServer]:
-    server = SshServer(tmp_path_factory.mktemp("sshd"))
-    yield server
-    server.close()
 
 
 def agent_on_the_other_host(job: ElasticJob) -> int:

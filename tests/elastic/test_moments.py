@@ -6,21 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from elastic.elastic_job import ElasticJob
+from elastic.elastic_job import EPOCHS, digits_job
 from elastic.ledger import of_kind
 from harness.scalars import scalars
 
 pytestmark = pytest.mark.timeout(240)
-
-EPOCHS = 4
-
-
-def job_of(directory: Path, *launcher: str, script: tuple[str, ...] = (), **env: str) -> ElasticJob:
-    return ElasticJob(
-        *(directory, "-np", "3", "--min-np", "1", *launcher),
-        script=("--epochs", str(EPOCHS), "--step-s", "0.03", *script),
-        env=env,
-    )
 
 
 @pytest.mark.parametrize(
@@ -28,7 +18,7 @@ def job_of(directory: Path, *launcher: str, script: tuple[str, ...] = (), **env:
     [("first step", 0), ("broadcast", 0), ("evaluation", 1), ("end of an epoch", 2)],
 )
 def test_one_dies_in_the_middle_of(moment: str, rank: int, tmp_path: Path) -> None:
-    with job_of(tmp_path, script=("--validate",), DIE_WHILE=moment, DIE_RANK=str(rank)) as job:
+    with digits_job(tmp_path, script=("--validate",), DIE_WHILE=moment, DIE_RANK=str(rank)) as job:
         events = job.finish(EPOCHS)
         assert "was ended by signal 9" in job.errors
     for epoch in range(EPOCHS):
@@ -40,7 +30,7 @@ def test_one_dies_in_the_middle_of_a_commit(tmp_path: Path) -> None:
     """The file of before stays; who is rank 0 now writes the next."""
     commits = tmp_path / "commits"
     launcher = ("--commit-dir", str(commits))
-    with job_of(tmp_path / "events", *launcher, DIE_WHILE="commit", DIE_RANK="0") as job:
+    with digits_job(tmp_path / "events", *launcher, DIE_WHILE="commit", DIE_RANK="0") as job:
         job.wait_change()
         job.wait_for(lambda _: bool(list(commits.glob("*.tfring"))), "a commit of another rank 0")
         job.finish(EPOCHS)
@@ -56,7 +46,7 @@ def test_one_dies_in_the_middle_of_a_commit(tmp_path: Path) -> None:
 def test_workers_are_killed_in_a_training_with(
     script: tuple[str, ...], undone: bool, tmp_path: Path
 ) -> None:
-    with job_of(tmp_path, script=script) as job:
+    with digits_job(tmp_path, script=script) as job:
         for step, rank in ((10, 0), (25, 1)):
             job.wait_step(step)
             job.kill(rank)
@@ -66,7 +56,7 @@ def test_workers_are_killed_in_a_training_with(
 
 def test_logs_and_checkpoints_go_on_when_rank_0_passes_on(tmp_path: Path) -> None:
     logs = tmp_path / "logs"
-    with job_of(tmp_path / "events", script=("--logs", str(logs))) as job:
+    with digits_job(tmp_path / "events", script=("--logs", str(logs))) as job:
         for step in (10, 40):
             job.wait_step(step)
             job.kill(0)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,13 +14,6 @@ from tfring.monitoring.timeline.summary import load
 
 HOSTS = ["-H", "localhost:1,127.0.0.1:2"]
 SLEEP = "touch $UP.$TFRING_RANK; sleep 1000 & sleep 1001"
-
-
-@pytest.fixture(scope="module")
-def sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SshServer]:
-    server = SshServer(tmp_path_factory.mktemp("sshd"))
-    yield server
-    server.close()
 
 
 def test_who_the_workers_are(sshd: SshServer) -> None:

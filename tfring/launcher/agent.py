@@ -7,6 +7,7 @@ outlives it. One thread, asleep until a pipe or a signal wakes it.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import selectors
@@ -176,9 +177,7 @@ class Agent:
         """Says so after the last words, which may be why."""
         for descriptor, kind in self._workers[rank].outputs.items():
             if kind is Kind.WORD and descriptor in self._open[rank]:
-                os.set_blocking(descriptor, False)
                 self._drain(descriptor, rank, kind)
-                os.set_blocking(descriptor, True)
         self._send(Kind.DYING, rank)
 
     def _notice_exits(self) -> None:
@@ -200,7 +199,6 @@ class Agent:
             kinds = worker.outputs
             for descriptor in self._open.pop(rank):
                 self._selector.unregister(descriptor)
-                os.set_blocking(descriptor, False)
                 self._drain(descriptor, rank, kinds[descriptor])
             worker.reap()
             del self._exited[rank]
@@ -209,15 +207,16 @@ class Agent:
             self._send(Kind.FINISHED, rank)
 
     def _drain(self, descriptor: int, rank: int, kind: Kind) -> None:
-        # Bounded: a process that escaped the group may write on for ever.
-        for _ in range(64):
-            try:
+        """Sends on what there is already, without waiting for more."""
+        os.set_blocking(descriptor, False)
+        with contextlib.suppress(BlockingIOError):
+            # Bounded: a process that escaped the group may write on for ever.
+            for _ in range(64):
                 data = os.read(descriptor, _CHUNK)
-            except BlockingIOError:
-                return
-            if not data:
-                return
-            self._send_output(kind, rank, data)
+                if not data:
+                    break
+                self._send_output(kind, rank, data)
+        os.set_blocking(descriptor, True)
 
     def _send_output(self, kind: Kind, rank: int, data: bytes) -> None:
         if kind is not Kind.WORD:
